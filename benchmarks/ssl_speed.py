@@ -1,0 +1,136 @@
+"""Samples per CPU-second of VIME and SubTab pretraining, beside the public re-implementation ts3l 0.70.
+
+    python benchmarks/ssl_speed.py --other /path/to/venv/bin/python
+
+One thread, 20,000 rows of 54 numbers, batches of 512, an encoder of 256-256 units. The other library lives in an
+environment of its own (``pip install torch==2.13.0 ts3l==0.70``); without ``--other`` only ours is measured. Turns of
+the two alternate, because a shared machine is not equally fast all the time, and the best turn of each counts.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+
+N_ROWS, N_COLUMNS, BATCH_SIZE, WIDTH = 20_000, 54, 512, 256
+TARGETS = {"vime": 8.0, "subtab": 2.0}
+"""How many times faster than the other library ours must be."""
+
+
+def measure_ours(method_name: str, epochs: int) -> float:
+    """Everything that ``pretrain`` does is timed: scaling, corruption, training."""
+    import numpy as np
+    import torch
+    from tabbench_subtab.method import SubTab
+    from tabbench_vime.method import VIME
+
+    from tabbench import Context, Schema, Table
+
+    torch.set_num_threads(1)
+    values = np.random.default_rng(0).normal(size=(N_ROWS, N_COLUMNS)).astype(np.float32)
+    schema = Schema(tuple(f"x{j}" for j in range(N_COLUMNS)))
+    table = Table(values, np.empty((N_ROWS, 0), dtype=np.int64), schema)
+
+    def train(n_epochs: int) -> None:
+        if method_name == "vime":
+            method = VIME(width=WIDTH, depth=2, batch_size=BATCH_SIZE, epochs=n_epochs)
+        else:
+            method = SubTab(width=WIDTH, latent=WIDTH, depth=2, batch_size=BATCH_SIZE, epochs=n_epochs)
+        method.pretrain(table, Context())
+
+    train(1)  # first calls allocate and initialise
+    start = time.process_time()
+    train(epochs)
+    return N_ROWS * epochs / (time.process_time() - start)
+
+
+def measure_other(method_name: str, epochs: int) -> float:
+    """A plain loop over the library's data set, model and loss; the preparation of the data is not timed."""
+    import logging
+    import warnings
+
+    import numpy as np
+    import pandas as pd
+    import torch
+    from torch.utils.data import DataLoader
+    from ts3l.pl_modules import SubTabLightning, VIMELightning
+    from ts3l.utils.backbone_utils import MLPBackboneConfig
+    from ts3l.utils.embedding_utils import IdentityEmbeddingConfig
+    from ts3l.utils.subtab_utils import SubTabConfig, SubTabDataset
+    from ts3l.utils.vime_utils import VIMEConfig, VIMEDataset
+
+    warnings.simplefilter("ignore")
+    logging.disable(logging.INFO)
+    torch.set_num_threads(1)
+    names = [f"x{j}" for j in range(N_COLUMNS)]
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(N_ROWS, N_COLUMNS)), columns=names)
+    common = {
+        "task": "regression",
+        "loss_fn": "MSELoss",
+        "metric": "mean_squared_error",
+        "output_dim": 1,
+        "embedding_config": IdentityEmbeddingConfig(input_dim=N_COLUMNS),
+        "backbone_config": MLPBackboneConfig(
+            input_dim=N_COLUMNS, hidden_dims=WIDTH, output_dim=WIDTH, use_batch_norm=False, dropout_rate=0.0
+        ),
+    }
+    if method_name == "vime":
+        config = VIMEConfig(num_continuous=N_COLUMNS, cat_cardinality=[], **common)
+        module = VIMELightning(config)
+        data = VIMEDataset(frame, config=config, continuous_cols=names, category_cols=[])
+    else:
+        module = SubTabLightning(SubTabConfig(mask_ratio=0.3, projection_dim=WIDTH, **common))
+        data = SubTabDataset(frame, continuous_cols=names, category_cols=[])
+    optimiser = torch.optim.AdamW(module.parameters(), lr=1e-3)
+    loader = DataLoader(data, BATCH_SIZE, shuffle=True, drop_last=True)
+    n_rows = 0
+    start = time.process_time()
+    for _ in range(epochs):
+        for batch in loader:
+            loss = module._get_first_phase_loss(batch)
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            n_rows += BATCH_SIZE
+    return n_rows / (time.process_time() - start)
+
+
+def run_in_process(python: str, side: str, method: str, epochs: int) -> float:
+    """The measurement in a process of its own, with one thread."""
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+    command = [python, __file__, "--measure", side, method, str(epochs)]
+    done = subprocess.run(command, env={**os.environ, **threads}, check=True, stdout=subprocess.PIPE, text=True)
+    return float(json.loads(done.stdout.strip().splitlines()[-1]))
+
+
+def main() -> int:
+    """Print the table; the exit code is 1 if a target is missed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--other", metavar="PYTHON", help="interpreter that has ts3l 0.70")
+    parser.add_argument("--turns", type=int, default=3, help="measurements of each side (default 3)")
+    parser.add_argument("--measure", nargs=3, metavar=("SIDE", "METHOD", "EPOCHS"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.measure:
+        side, method, epochs = options.measure
+        print(json.dumps((measure_ours if side == "ours" else measure_other)(method, int(epochs))))
+        return 0
+    missed = False
+    for method, target in TARGETS.items():
+        ours, theirs = [], []
+        for _ in range(options.turns):
+            ours.append(run_in_process(sys.executable, "ours", method, 10 if method == "vime" else 2))
+            if options.other:
+                theirs.append(run_in_process(options.other, "other", method, 1))
+        line = f"{method:8} tabbench {max(ours):8,.0f} samples per CPU-second"
+        if theirs:
+            ratio = max(ours) / max(theirs)
+            missed |= ratio < target
+            line += f"   ts3l {max(theirs):8,.0f}   {ratio:.1f} times as fast (wanted: {target:g})"
+        print(line, flush=True)
+    return int(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

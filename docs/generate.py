@@ -1,0 +1,311 @@
+"""Write the pages of docs/reference/ from the code: ``python docs/generate.py``.
+
+``tests/test_docs.py`` fails where a page is not what this gives.
+"""
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import typer.core
+import typer.main
+
+from tabbench import config, context, contracts, errors, hookspecs, job, network_config, scaling, table
+from tabbench.cli.app import app
+from tabbench.cli.listing import HEADINGS
+
+REFERENCE = Path(__file__).parent / "reference"
+NOTE = "<!-- Written by docs/generate.py from the code; edit the docstrings there. -->"
+WIDTH = 100
+"""Longer signatures get a line for each parameter."""
+
+HOOKS_INTRODUCTION = f"""\
+A plugin is a module with one or more of the hooks below, each marked with `@tabbench.hookimpl`. It is found by an entry
+point of the group `tabbench`, or given as a file with `--plugin FILE`. A hook returns descriptors, `tabbench.Plugin`;
+a descriptor names the class that does the work, and the class is imported when a job needs it. So the module with the
+hooks imports `tabbench` and nothing heavier.
+
+This is version {hookspecs.CONTRACT_VERSION} of the contract. The names on this page are imported from `tabbench`.
+[Write a plugin](../plugins.md) leads through it step by step.
+"""
+
+SECTIONS: tuple[tuple[str, str, ModuleType, tuple[str, ...]], ...] = (
+    (
+        "Classes to implement",
+        "Each hook's descriptors name a class of one of these kinds. Methods marked *abstract* must be written; the "
+        "others have a default. `Configurable` is the base of methods and models, and is not imported by name.",
+        contracts,
+        ("Configurable", "SSLMethod", "JointMethod", "DownstreamModel", "Dataset", "Executor", "Reference"),
+    ),
+    ("Values of these classes", "", contracts, ("State", "LoadedData", "Limits", "PublishedCell")),
+    ("What a training is given", "", context, ("Context",)),
+    (
+        "Tables and representations",
+        "",
+        table,
+        ("Schema", "Table", "FIRST_LEVEL", "Representation", "Features", "Task", "Labelled"),
+    ),
+    ("Scaling", "", scaling, ("Scaler",)),
+    ("Settings", "", config, ("Config", "Float", "Int", "Choice", "load_presets")),
+    ("Settings of networks", "", network_config, ("NetworkConfig",)),
+    ("Jobs", "What an executor handles. All of it is JSON.", job, ("Job", "Outcome", "Event")),
+    (
+        "Errors",
+        "Raise a child of `TabbenchError` for what a user can mend: it is printed on one line, without a traceback.",
+        errors,
+        ("TabbenchError", "UsageError", "DataError", "PluginError", "Interruption", "DeadlineReached", "Pruned"),
+    ),
+)
+
+CLI_INTRODUCTION = """\
+Every command takes `-h` or `--help`. Output for people goes to the terminal; `--json` and `--format json` are for
+programs and stable. Errors are one line, which names what was given, what would do and the nearest match.
+
+| exit code | meaning |
+|---|---|
+| 0 | all done |
+| 1 | something that was checked is not as it should be |
+| 2 | wrong usage: an unknown name, option or file |
+| 3 | some jobs failed or were not reached; the table is still printed |
+| 130 | interrupted; the same command goes on |
+
+| environment variable | meaning |
+|---|---|
+| `TABBENCH_CACHE` | folder of the datasets, instead of the user's cache folder |
+| `TABBENCH_DISABLED_PLUGINS` | entry points or distributions to leave out, separated by commas |
+| `TABBENCH_OPENML_SERVER` | another address of OpenML, such as a mirror |
+| `TABBENCH_OPENML_TIMEOUT` | seconds that a download from OpenML may take |
+"""
+
+
+def render() -> dict[str, str]:
+    """Name and text of each generated page."""
+    return {"hooks.md": render_hooks(), "cli.md": render_cli()}
+
+
+# Hooks and contracts.
+
+
+def render_hooks() -> str:
+    """The plugin contract: hooks, descriptor, classes, values."""
+    tree = parse(hookspecs)
+    parts = [NOTE, "# Hooks and contracts", HOOKS_INTRODUCTION, "## Hooks"]
+    for kind, name in hookspecs.KINDS.items():
+        parts += [f"### {name}", *find(tree, name), f"`tabbench list` has them under `{HEADINGS[kind]}`."]
+    parts += ["## Plugin", *find(tree, "Plugin")]
+    for title, text, module, names in SECTIONS:
+        parts += [f"## {title}", *([text] if text else [])]
+        for name in names:
+            parts += [f"### {name}", *find(parse(module), name)]
+    return _join(parts)
+
+
+def source(node: ast.AST) -> str:
+    """A piece of code as it would be written here."""
+    return ast.unparse(node).replace("'", '"')
+
+
+def parse(module: ModuleType) -> ast.Module:
+    return ast.parse(inspect.getsource(module))
+
+
+def find(tree: ast.Module, name: str) -> Iterator[str]:
+    """What there is to say about a class, function or constant at the top of a module."""
+    for node, following in zip(tree.body, [*tree.body[1:], None], strict=True):
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            yield from _describe_class(node)
+        elif isinstance(node, ast.FunctionDef) and node.name == name:
+            yield from (_code(signature(node)), markdown(ast.get_docstring(node)))
+        elif isinstance(node, ast.Assign) and source(node.targets[0]) == name:
+            yield from (_code(source(node)), _docstring_below(following))
+
+
+def _describe_class(node: ast.ClassDef) -> Iterator[str]:
+    hidden = ("ABC", "NamedTuple", "pydantic.BaseModel")
+    bases = [base for base in map(source, node.bases) if base not in hidden]
+    if bases:
+        yield f"Derived from {', '.join(f'`{base}`' for base in bases)}."
+    yield markdown(ast.get_docstring(node))
+    fields = list(_fields(node))
+    if fields:
+        yield _table(("field", "type", "default", "meaning"), fields)
+    for method in node.body:
+        if isinstance(method, ast.FunctionDef) and not method.name.startswith("_"):
+            yield _code(signature(method))
+            yield markdown(ast.get_docstring(method))
+
+
+def _docstring_below(node: ast.stmt | None) -> str:
+    """The string that stands below a name, if one does."""
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        return markdown(inspect.cleandoc(str(node.value.value)))
+    return ""
+
+
+def _fields(node: ast.ClassDef) -> Iterator[tuple[str, ...]]:
+    """Annotated names of a class body, with the docstring that stands below each."""
+    for statement, following in zip(node.body, [*node.body[1:], None], strict=True):
+        if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.target, ast.Name):
+            continue
+        if statement.target.id.startswith("_"):
+            continue
+        default = "" if statement.value is None else _default(statement.value)
+        annotation = f"`{source(statement.annotation)}`"
+        yield f"`{statement.target.id}`", annotation, default, _docstring_below(following)
+
+
+def _default(value: ast.expr) -> str:
+    """``field(default_factory=dict)`` as ``{}``, ``field(default=x)`` as ``x``, anything else as it is written."""
+    if isinstance(value, ast.Call) and source(value.func) == "field":
+        given = {keyword.arg: source(keyword.value) for keyword in value.keywords}
+        return f"`{given['default']}`" if "default" in given else "`{}`"
+    return f"`{source(value)}`"
+
+
+def signature(node: ast.FunctionDef) -> str:
+    """A function's first lines, without what only type checkers need."""
+    decorators = [source(decorator) for decorator in node.decorator_list]
+    kept = [f"@{name}" for name in decorators if name in ("property", "classmethod")]
+    returns = f" -> {source(node.returns)}" if node.returns is not None else ""
+    comment = "  # abstract" if "abstractmethod" in decorators else ""
+    shown = list(_parameters(node.args))
+    line = f"def {node.name}({', '.join(shown)}){returns}{comment}"
+    if len(line) > WIDTH:
+        lines = "".join(f"    {parameter},\n" for parameter in shown)
+        line = f"def {node.name}({comment}\n{lines}){returns}"
+    return "\n".join([*kept, line])
+
+
+def _parameters(arguments: ast.arguments) -> Iterator[str]:
+    positional = [*arguments.posonlyargs, *arguments.args]
+    defaults = [*[None] * (len(positional) - len(arguments.defaults)), *arguments.defaults]
+    yield from map(_parameter, positional, defaults)
+    if arguments.vararg is not None:
+        yield f"*{_parameter(arguments.vararg)}"
+    elif arguments.kwonlyargs:
+        yield "*"
+    yield from map(_parameter, arguments.kwonlyargs, arguments.kw_defaults)
+    if arguments.kwarg is not None:
+        yield f"**{_parameter(arguments.kwarg)}"
+
+
+def _parameter(argument: ast.arg, default: ast.expr | None = None) -> str:
+    typed = argument.arg if argument.annotation is None else f"{argument.arg}: {source(argument.annotation)}"
+    return typed if default is None else f"{typed} = {source(default)}"
+
+
+def markdown(docstring: str | None) -> str:
+    """A Google-style docstring as markdown: sections as lists, ``:return:`` as a sentence."""
+    text = re.sub(r"^:return: (\w)", lambda found: f"Returns {found[1]}", docstring or "", flags=re.MULTILINE)
+    lines: list[str] = []
+    in_section = False
+    for line in text.splitlines():
+        if re.fullmatch(r"(Args|Raises|Returns):", line):
+            in_section = True
+            lines += [line, ""]
+        elif in_section and (item := re.fullmatch(r"    (\w+): (.*)", line)):
+            lines.append(f"- `{item[1]}`: {item[2]}")
+        else:
+            lines.append(line.strip() if in_section else line)
+    return "\n".join(lines).replace("``", "`")
+
+
+# The command line.
+
+
+def render_cli() -> str:
+    """Every command with its arguments and options."""
+    parts = [NOTE, "# Command line", CLI_INTRODUCTION]
+    for path, command in commands():
+        parts += [f"## {path}", markdown(inspect.cleandoc(command.help or ""))]
+        if not isinstance(command, typer.core.TyperGroup):
+            parts.append(_code(f"{path} {_usage(command)}".rstrip(), "text"))
+        arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
+        options = [parameter for parameter in command.params if parameter.param_type_name == "option"]
+        if arguments:
+            rows = [(f"`{metavar(argument)}`", _help(argument)) for argument in arguments]
+            parts.append(_table(("argument", "meaning"), rows))
+        if options:
+            parts.append(
+                _table(
+                    ("option", "default", "meaning"),
+                    [(_names(option), _shown_default(option), _help(option)) for option in options],
+                )
+            )
+    return _join(parts)
+
+
+def commands() -> Iterator[tuple[str, Any]]:
+    """Every command of the application with its full name, groups before what they hold."""
+    waiting: list[tuple[str, Any]] = [("tabbench", typer.main.get_command(app))]
+    while waiting:
+        path, command = waiting.pop(0)
+        yield path, command
+        if isinstance(command, typer.core.TyperGroup):
+            waiting[:0] = [(f"{path} {name}", child) for name, child in command.commands.items()]
+
+
+def _usage(command: Any) -> str:
+    words = [metavar(parameter) for parameter in command.params if parameter.param_type_name == "argument"]
+    return " ".join([*words, "[OPTIONS]"])
+
+
+def metavar(parameter: Any) -> str:
+    """What stands for the value of an argument or option; empty for a flag."""
+    if parameter.param_type_name == "option" and parameter.is_flag:
+        return ""
+    word = str(parameter.metavar or parameter.name.upper())
+    optional = parameter.param_type_name == "argument" and not parameter.required and not word.startswith("[")
+    return f"[{word}]" if optional else word
+
+
+def _names(option: Any) -> str:
+    value = metavar(option)
+    names = ", ".join(f"`{name}`" for name in [*option.opts, *option.secondary_opts])
+    return f"{names} `{value}`" if value else names
+
+
+def _shown_default(option: Any) -> str:
+    if option.required:
+        return "required"
+    if isinstance(option.show_default, str):
+        return option.show_default
+    return "" if option.default in (None, False, "") else f"`{option.default}`"
+
+
+def _help(parameter: Any) -> str:
+    return str(parameter.help or "")
+
+
+# Markdown.
+
+
+def _join(parts: list[str]) -> str:
+    return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
+
+
+def _code(text: str, language: str = "py") -> str:
+    return f"```{language}\n{text}\n```"
+
+
+def _table(headers: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    lines = [headers, ("---",) * len(headers), *rows]
+    return "\n".join("| " + " | ".join(_cell(text) for text in line) + " |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def main() -> None:
+    REFERENCE.mkdir(exist_ok=True)
+    for name, text in render().items():
+        (REFERENCE / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,16 @@
+"""SCARF: contrastive learning with random feature corruption (Bahri et al., ICLR 2022)."""
+
+from tabbench import Plugin, hookimpl
+
+
+@hookimpl
+def tabbench_ssl_methods() -> list[Plugin]:
+    return [
+        Plugin(
+            "scarf",
+            "tabbench_scarf.method:SCARF",
+            config="tabbench_scarf.config:SCARFConfig",
+            summary="tell a row with re-drawn entries from other rows",
+            paper="Bahri et al., ICLR 2022",
+        )
+    ]

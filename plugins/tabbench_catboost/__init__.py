@@ -1,0 +1,16 @@
+"""CatBoost: gradient boosting with ordered target statistics (Prokhorenkova et al., NeurIPS 2018)."""
+
+from tabbench import Plugin, hookimpl
+
+
+@hookimpl
+def tabbench_models() -> list[Plugin]:
+    return [
+        Plugin(
+            "catboost",
+            "tabbench_catboost.model:CatBoost",
+            config="tabbench_catboost.config:CatBoostConfig",
+            summary="gradient boosted oblivious trees with target statistics of categories",
+            paper="Prokhorenkova et al., NeurIPS 2018",
+        )
+    ]

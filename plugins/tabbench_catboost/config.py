@@ -1,0 +1,33 @@
+"""Settings of CatBoost."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from tabbench import Config, Float, Int, load_presets
+
+
+class CatBoostConfig(Config):
+    """The library's defaults with early stopping; search ranges of Gorishniy et al. 2021."""
+
+    n_rounds: Annotated[int, Field(ge=1)] = 2000
+    """Trees if early stopping does not end the training before; at most 200 for more than 200 classes."""
+    patience: Annotated[int, Field(ge=1)] = 50
+    """Trees without a better validation score after which training ends."""
+    stop_on: Literal["metric", "loss"] = "metric"
+    """What early stopping watches on validation: accuracy or RMSE, or the loss."""
+    lr: Annotated[float, Field(gt=0)] | Literal["auto"] = "auto"
+    """Learning rate; ``auto`` is the library's rule from the numbers of rows and rounds."""
+    max_depth: Annotated[int, Field(ge=1, le=16), Int(3, 10)] = 6
+    """Depth of a tree; at most 6 for more than 200 classes."""
+    bagging_temperature: Annotated[float, Field(ge=0), Float(0.0, 1.0)] = 1.0
+    """Spread of the weights of rows in the Bayesian bootstrap; 0 is none."""
+    l2_leaf_reg: Annotated[float, Field(ge=0), Float(1.0, 10.0, log=True)] = 3.0
+    """L2 penalty of leaves."""
+    leaf_estimation_iterations: Annotated[int, Field(ge=0), Int(1, 10)] = 0
+    """Newton or gradient steps for the values of leaves; 0 leaves the number to the library."""
+
+    @classmethod
+    def presets(cls) -> Mapping[str, Mapping[str, Any]]:
+        return load_presets(__package__)

@@ -1,0 +1,16 @@
+"""The two controls that stand beside every SSL method: raw features, and the method's encoder without training."""
+
+from tabbench import Plugin, hookimpl
+
+
+@hookimpl
+def tabbench_ssl_methods() -> list[Plugin]:
+    return [
+        Plugin("none", "tabbench.controls:Control", summary="control: the raw features", untrained=False),
+        Plugin(
+            "untrained",
+            "tabbench.controls:Control",
+            summary="control: a method's encoder at initialisation (untrained:METHOD)",
+            untrained=False,
+        ),
+    ]

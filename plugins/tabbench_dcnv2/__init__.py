@@ -1,0 +1,16 @@
+"""DCNv2: deep and cross network (Wang et al., WWW 2021)."""
+
+from tabbench import Plugin, hookimpl
+
+
+@hookimpl
+def tabbench_models() -> list[Plugin]:
+    return [
+        Plugin(
+            "dcnv2",
+            "tabbench_dcnv2.model:DCNv2Model",
+            config="tabbench_dcnv2.config:DCNv2Config",
+            summary="deep and cross network: products with the input, layer by layer",
+            paper="Wang et al., WWW 2021",
+        )
+    ]

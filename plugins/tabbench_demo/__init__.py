@@ -1,0 +1,18 @@
+"""Real tables that ship inside scikit-learn, so that a first run needs no download."""
+
+from tabbench import Plugin, hookimpl
+
+TABLES = {
+    "breast_cancer": "cell nuclei of breast tumours, benign or malignant",
+    "diabetes": "progression of diabetes after a year",
+    "digits": "handwritten digits, 8x8 pixels",
+    "wine": "chemical analysis of wines of three cultivars",
+}
+
+
+@hookimpl
+def tabbench_datasets() -> list[Plugin]:
+    return [
+        Plugin(name, "tabbench_demo.datasets:DemoDataset", summary=summary, groups=("demo",), arguments={"name": name})
+        for name, summary in TABLES.items()
+    ]

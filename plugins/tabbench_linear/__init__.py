@@ -1,0 +1,15 @@
+"""Linear models: ridge and logistic regression, the linear probe of representations."""
+
+from tabbench import Plugin, hookimpl
+
+
+@hookimpl
+def tabbench_models() -> list[Plugin]:
+    return [
+        Plugin(
+            "linear",
+            "tabbench_linear.model:Linear",
+            config="tabbench_linear.config:LinearConfig",
+            summary="ridge or multinomial logistic regression, the penalty chosen on validation",
+        )
+    ]

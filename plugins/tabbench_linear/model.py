@@ -1,0 +1,89 @@
+"""Ridge regression and multinomial logistic regression with the L2 penalty chosen on validation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tabbench import Context, DownstreamModel, Features, Labelled, Representation, Task, UsageError
+from tabbench.nn import (
+    MAX_FLAT_COLUMNS,
+    FlatColumns,
+    Inputs,
+    LinearMap,
+    Objective,
+    flat_columns,
+    logistic_path,
+    ridge_path,
+)
+from tabbench_linear.config import LinearConfig
+
+RIDGE_PENALTIES = (10.0, 1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
+LOGISTIC_PENALTIES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
+PATIENCE = 2
+"""Weaker penalties that may fail to be better before the search ends."""
+PREDICT_ROWS = 8192
+
+
+class Linear(DownstreamModel):
+    """The linear probe.
+
+    Categories are one-hot. Tokens (rows, d, h) are laid side by side; where that gives more than 4,096 columns, or more
+    than fit a quarter of the job's memory, neighbouring channels are averaged until it does (``flat_columns``).
+    """
+
+    Config = LinearConfig
+
+    def fit(self, train: Labelled, validation: Labelled, task: Task, context: Context) -> None:
+        if len(train.y) == 0 or len(validation.y) == 0:
+            raise UsageError(f"{len(train.y)} training rows and {len(validation.y)} validation rows: both need some")
+        self.device = context.device
+        self.max_columns = MAX_FLAT_COLUMNS
+        if context.memory is not None:
+            self.max_columns = min(MAX_FLAT_COLUMNS, max(context.memory // (4 * 4 * len(train.y)), 1))
+        features = self._flatten(train.features)
+        self.inputs = Inputs(self.config.scaling).fit(features)
+        self.columns = FlatColumns(self.inputs.shape).to(context.device)
+        # One output per class even for two classes: the penalised problem is the same, and there is one code path.
+        self.task = Task("multiclass", 2) if task.kind == "binary" else task
+        self.objective = Objective(self.task, train.y)
+        x, x_val = self._matrix(features), self._matrix(self._flatten(validation.features))
+        y, y_val = (self.objective.targets(part.y, context.device) for part in (train, validation))
+        best: tuple[float, float] | None = None
+        since_best = 0
+        penalties = RIDGE_PENALTIES if task.is_regression else LOGISTIC_PENALTIES
+        for step, (penalty, model) in enumerate(self._path(x, y, penalties), start=1):
+            output = model(x_val)
+            score = self.objective.score(output, y_val)
+            goodness = (score, -float(self.objective.loss(output, y_val)))
+            since_best += 1
+            if best is None or goodness > best:
+                best, since_best = goodness, 0
+                self.model = model
+                self.diagnostics = {"penalty": penalty, "columns": x.shape[1], "validation_score": score}
+            context.report(step, len(penalties), validation=score)
+            if since_best >= PATIENCE:
+                break
+
+    def predict(self, features: Features) -> NDArray[np.float32]:
+        rows = self.inputs.load(self._flatten(features), self.device)
+        output = torch.cat([self.model(self.columns(batch)) for batch in rows.in_order(PREDICT_ROWS)])
+        return self.objective.predictions(output)
+
+    def _flatten(self, features: Features) -> Features:
+        if isinstance(features, Representation):
+            return Representation(flat_columns(features.array, self.max_columns))
+        return features
+
+    def _matrix(self, features: Features) -> Tensor:
+        matrix: Tensor = self.columns(self.inputs.transform(features, self.device))
+        return matrix
+
+    def _path(self, x: Tensor, y: Tensor, penalties: tuple[float, ...]) -> Iterator[tuple[float, LinearMap]]:
+        if self.task.is_regression:
+            return ridge_path(x, y[:, None], penalties)
+        return logistic_path(x, y, self.task.n_classes, penalties, self.config.max_iterations)

@@ -1,0 +1,16 @@
+"""MLP in the forms of the T-JEPA paper and of Gorishniy et al. (NeurIPS 2021)."""
+
+from tabbench import Plugin, hookimpl
+
+
+@hookimpl
+def tabbench_models() -> list[Plugin]:
+    return [
+        Plugin(
+            "mlp",
+            "tabbench_mlp.model:MLPModel",
+            config="tabbench_mlp.config:MLPConfig",
+            summary="multi-layer perceptron",
+            paper="Gorishniy et al., NeurIPS 2021; Thimonier et al., ICLR 2025",
+        )
+    ]

@@ -1,0 +1,36 @@
+"""Settings of the MLP."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from tabbench import Float, Int, NetworkConfig, load_presets
+
+
+class MLPConfig(NetworkConfig):
+    """Search ranges as in the T-JEPA paper, the learning rate up to that of Gorishniy et al."""
+
+    form: Literal["rtdl", "tjepa"] = "rtdl"
+    """``rtdl``: Linear-ReLU-Dropout in each layer. ``tjepa``: Linear, then Linear-ReLU-Dropout-BatchNorm in each."""
+    n_layers: Annotated[int, Field(ge=1), Int(2, 16)] = 4
+    """Hidden layers."""
+    width: Annotated[int, Field(ge=1), Int(8, 512)] = 256
+    """Units of each hidden layer."""
+    widths: tuple[Annotated[int, Field(ge=1)], ...] = ()
+    """Units of each hidden layer where they differ; if given, ``n_layers`` and ``width`` do not matter."""
+    dropout: Annotated[float, Field(ge=0, lt=1), Float(0.0, 0.5)] = 0.1
+    """Dropout after each activation."""
+    categories: Literal["embedding", "one_hot"] = "embedding"
+    """How categories of a raw table enter."""
+    d_embedding: Annotated[int, Field(ge=1)] = 128
+    """Length of a category's embedding."""
+
+    @property
+    def hidden(self) -> tuple[int, ...]:
+        """Units of each hidden layer."""
+        return self.widths or (self.width,) * self.n_layers
+
+    @classmethod
+    def presets(cls) -> Mapping[str, Mapping[str, Any]]:
+        return load_presets(__package__)

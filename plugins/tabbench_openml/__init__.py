@@ -1,0 +1,108 @@
+"""The seven datasets of the T-JEPA paper, from OpenML."""
+
+from typing import Any
+
+from tabbench import Plugin, hookimpl
+
+CLASS = "tabbench_openml.datasets:OpenMLDataset"
+
+
+def describe(name: str, alias: str, summary: str, target: str = CLASS, **arguments: Any) -> Plugin:
+    """A dataset of the group ``paper``; ``arguments`` say where it is and what must be in it."""
+    return Plugin(
+        name,
+        target,
+        summary=summary,
+        aliases=(alias,),
+        groups=("paper",),
+        arguments={"name": name, **arguments},
+    )
+
+
+@hookimpl
+def tabbench_datasets() -> list[Plugin]:
+    return [
+        describe(
+            "adult",
+            "AD",
+            "income above 50,000 dollars, US census (OpenML 1590)",
+            id=1590,
+            target_column="class",
+            rows=48_842,
+            numeric=6,
+            categorical=8,
+            classes=2,
+            missing=6_465,
+            shares=(0.2393, 0.7607),
+        ),
+        describe(
+            "helena",
+            "HE",
+            "100 classes of the AutoML challenge (OpenML 41169)",
+            id=41169,
+            target_column="class",
+            rows=65_196,
+            numeric=27,
+            categorical=0,
+            classes=100,
+        ),
+        describe(
+            "jannis",
+            "JA",
+            "4 classes of the AutoML challenge (OpenML 41168)",
+            id=41168,
+            target_column="class",
+            rows=83_733,
+            numeric=54,
+            categorical=0,
+            classes=4,
+            shares=(0.020, 0.176, 0.344, 0.460),
+        ),
+        describe(
+            "aloi",
+            "AL",
+            "1,000 objects by features of their images (OpenML 42396)",
+            id=42396,
+            target_column="target",
+            rows=108_000,
+            numeric=128,
+            categorical=0,
+            classes=1_000,
+            shares=(0.001,) * 1_000,
+        ),
+        describe(
+            "california",
+            "CA",
+            "median house value of California's districts (OpenML 44977)",
+            target="tabbench_openml.california:CaliforniaHousing",
+            id=44977,
+            target_column="medianHouseValue",
+            task="regression",
+            rows=20_640,
+            numeric=8,
+            categorical=0,
+        ),
+        describe(
+            "higgs",
+            "HI",
+            "Higgs bosons against background, small version (OpenML 23512)",
+            id=23512,
+            target_column="class",
+            rows=98_050,
+            numeric=28,
+            categorical=0,
+            classes=2,
+            shares=(0.4714, 0.5286),
+        ),
+        describe(
+            "mnist",
+            "MNIST",
+            "handwritten digits, 28x28 pixels (OpenML 554)",
+            id=554,
+            target_column="class",
+            rows=70_000,
+            numeric=784,
+            categorical=0,
+            classes=10,
+        ),
+    ]

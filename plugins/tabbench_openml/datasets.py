@@ -1,0 +1,148 @@
+"""Datasets of OpenML: downloaded, compared with what must be in them, and handed over."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+from tabbench import DataError, Dataset, LoadedData
+from tabbench_openml.download import Download, DownloadFault, FileKind, download, server
+from tabbench_openml.tables import read_table
+
+FILE_KINDS: tuple[FileKind, ...] = ("arff", "parquet")
+"""In the order of trust: only ARFF files have a checksum. Outages of OpenML tend to hit one of the two."""
+SHARE_TOLERANCE = 0.001
+
+
+class OpenMLDataset(Dataset):
+    """A dataset by its OpenML id, with the counts that it must have.
+
+    Args:
+        name: as users type it.
+        id: on OpenML.
+        target_column: its name on OpenML; an imported file may call it otherwise.
+        task: classification or regression.
+        rows: expected number; None is not checked (so also below).
+        numeric: expected number of numeric features.
+        categorical: expected number of categorical features.
+        classes: expected number of classes.
+        missing: expected number of missing cells in features.
+        shares: expected shares of the classes, in any order.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        id: int,  # noqa: A002 - OpenML's own word
+        target_column: str,
+        task: Literal["classification", "regression"] = "classification",
+        rows: int | None = None,
+        numeric: int | None = None,
+        categorical: int | None = None,
+        classes: int | None = None,
+        missing: int | None = None,
+        shares: Sequence[float] = (),
+    ) -> None:
+        self.name = name
+        self.id = id
+        self.target_column = target_column
+        self.task = task
+        self.shares = sorted(shares)
+        self.expected = {
+            "rows": rows,
+            "numeric columns": numeric,
+            "categorical columns": categorical,
+            "classes": classes,
+            "missing values": missing,
+        }
+
+    def load(self, cache: Path, offline: bool) -> LoadedData:
+        if offline:
+            raise DataError(
+                f"{self.name} is not in the cache, and nothing may be downloaded (--offline). {self._remedy()}"
+            )
+        folder = cache / "openml" / self.name
+        try:
+            shutil.rmtree(folder, ignore_errors=True)  # of a download that was killed; the harness runs one at a time
+            folder.mkdir(parents=True)
+            return self.accept(self._download(folder))
+        except OSError as error:
+            raise DataError(f"cannot download into {folder} ({error})") from None
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def accept(self, loaded: LoadedData) -> LoadedData:
+        loaded = self.arrange(loaded)
+        differences = [
+            f"{found:,} {what} instead of {self.expected[what]:,}"
+            for what, found in self._count(loaded).items()
+            if self.expected[what] not in (None, found)
+        ]
+        if not differences:
+            differences = self._compare_shares(loaded)
+        if differences:
+            raise DataError(f"this is not {self.name} (OpenML {self.id}): {', '.join(differences)}")
+        return loaded
+
+    def arrange(self, loaded: LoadedData) -> LoadedData:
+        """Give task and target the form they have on OpenML, whatever a file calls them and makes one guess."""
+        frame = loaded.frame.rename(columns={loaded.target: self.target_column})
+        return replace(loaded, frame=frame, target=self.target_column, task=self.task, notes=())
+
+    def _download(self, scratch: Path) -> LoadedData:
+        faults = []
+        for kind in FILE_KINDS:
+            try:
+                return self._read(download(self.id, kind, scratch / kind))
+            except DownloadFault as fault:
+                faults.append(str(fault))
+                if fault.final:
+                    break
+        reasons = "; ".join(dict.fromkeys(faults))
+        raise DataError(f"cannot load {self.name} (OpenML {self.id}) from {server()}: {reasons}. {self._remedy()}")
+
+    def _read(self, found: Download) -> LoadedData:
+        frame = read_table(found)
+        target = self.target_column if self.target_column in frame.columns else found.target
+        if target is None or target not in frame.columns:
+            raise DataError(f"OpenML {found.name} has no column {self.target_column!r}")
+        features = [
+            feature for feature in found.features if feature.name != target and feature.name not in found.ignored
+        ]
+        kind = ("parquet" if found.is_parquet else "ARFF") + (", checksum verified" if found.verified else "")
+        return LoadedData(
+            frame=frame[[*(feature.name for feature in features), target]],
+            target=target,
+            task=self.task,
+            categorical=tuple(feature.name for feature in features if not feature.is_numeric),
+            source=f"OpenML {self.id} ({found.name}, version {found.version}), {kind}",
+        )
+
+    def _count(self, loaded: LoadedData) -> dict[str, int]:
+        features = loaded.frame.drop(columns=loaded.target)
+        counts = {
+            "rows": len(features),
+            "numeric columns": len(features.columns) - len(loaded.categorical),
+            "categorical columns": len(loaded.categorical),
+            "missing values": int(features.isna().to_numpy().sum()),
+        }
+        if self.task == "classification":
+            counts["classes"] = int(loaded.frame[loaded.target].nunique())
+        return counts
+
+    def _compare_shares(self, loaded: LoadedData) -> list[str]:
+        if not self.shares:
+            return []
+        found: list[Any] = sorted(loaded.frame[loaded.target].value_counts(normalize=True))
+        if all(abs(a - b) <= SHARE_TOLERANCE for a, b in zip(found, self.shares, strict=True)):
+            return []
+        return [f"classes have other shares (the largest {found[-1]:.3f} instead of {self.shares[-1]:.3f})"]
+
+    def _remedy(self) -> str:
+        return (
+            f"Where there is a network, run `tabbench data fetch {self.name}` and copy the cache folder, "
+            f"or import a file: `tabbench data import {self.name} FILE --target {self.target_column}`"
+        )

@@ -1,0 +1,150 @@
+"""Download a dataset with the openml client, in a child process that has a deadline."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from tabbench import DataError
+from tabbench_openml.client import DESCRIBED, LAST_FAULT, TIMED_OUT
+
+SERVER_VARIABLE = "TABBENCH_OPENML_SERVER"
+DEFAULT_SERVER = "https://www.openml.org/api/v1/xml"
+TIMEOUT_VARIABLE = "TABBENCH_OPENML_TIMEOUT"
+DEFAULT_TIMEOUT = 900.0
+"""Seconds for one kind of file."""
+DELAYS = (1.0, 4.0, 10.0)
+"""Seconds before the second and each further attempt."""
+LONGEST_TIMEOUT = 86_400.0
+GRACE = 120.0
+"""Seconds for the start of the child process, which keeps the deadline itself."""
+
+FileKind = Literal["arff", "parquet"]
+
+
+class DownloadFault(Exception):  # noqa: N818 - read as "try the other file", not as an error of the program
+    """A download that failed; ``final`` if there is no other kind of file to try."""
+
+    def __init__(self, message: str, final: bool = False) -> None:
+        super().__init__(message)
+        self.final = final
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A column, as the server describes it."""
+
+    name: str
+    is_numeric: bool
+    values: tuple[str, ...]
+    """The levels of a nominal column, as far as the server lists them."""
+
+
+@dataclass(frozen=True)
+class Download:
+    """A file on this disk, and what the server says about it."""
+
+    file: Path
+    name: str
+    version: int
+    target: str | None
+    features: tuple[Feature, ...]
+    """In the order of the columns; with the target."""
+    ignored: frozenset[str]
+    """Columns that are no features: row numbers, and what the dataset's authors took out."""
+    rows: int | None
+    verified: bool = False
+    """Whether the server named a checksum, and the file has it."""
+
+    @property
+    def is_parquet(self) -> bool:
+        return self.file.suffix == ".pq"
+
+
+def server() -> str:
+    """Where OpenML is: the public server, a mirror, or a stand-in."""
+    return os.environ.get(SERVER_VARIABLE) or DEFAULT_SERVER
+
+
+def timeout() -> float:
+    """Seconds that one kind of file may take."""
+    text = os.environ.get(TIMEOUT_VARIABLE) or str(DEFAULT_TIMEOUT)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= LONGEST_TIMEOUT:
+        raise DataError(f"{TIMEOUT_VARIABLE}={text} is not a number of seconds between 0 and {LONGEST_TIMEOUT:g}")
+    return seconds
+
+
+def download(dataset_id: int, kind: FileKind, folder: Path) -> Download:
+    """Fetch one kind of file into ``folder``, which nobody else uses.
+
+    The ARFF file has a checksum, the parquet has none: its rows are counted by the reader.
+    """
+    folder.mkdir(parents=True)
+    seconds = timeout()
+    request = {
+        "id": dataset_id,
+        "server": server(),
+        "timeout": seconds,
+        "delays": DELAYS,
+        "folder": str(folder),
+    }
+    environment = {
+        **os.environ,
+        "OPENML_SKIP_PARQUET": "true" if kind == "arff" else "false",
+        # The client would write its configuration, cache and log into the user's home.
+        "OPENML_CACHE_DIR": str(folder),
+        "XDG_CACHE_HOME": str(folder),
+        "XDG_CONFIG_HOME": str(folder),
+    }
+    command = [sys.executable, "-m", "tabbench_openml.client", json.dumps(request)]
+    try:
+        process = subprocess.run(
+            command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds + GRACE
+        )
+        code = process.returncode
+    except subprocess.TimeoutExpired:
+        code = TIMED_OUT
+    described = folder / DESCRIBED
+    final = not described.exists() or "parquet" not in described.read_text(encoding="utf-8")
+    if code == TIMED_OUT:
+        earlier = folder / LAST_FAULT
+        fault = f"{earlier.read_text(encoding='utf-8')}; no better answer" if earlier.exists() else "no answer"
+        raise DownloadFault(f"{fault} within {seconds:g} s ({TIMEOUT_VARIABLE})", final)
+    if code != 0:
+        last = (process.stderr.strip() or "no message").splitlines()[-1]
+        raise DownloadFault(f"the openml client failed ({last})", final)
+    answer = json.loads((folder / "answer.json").read_text(encoding="utf-8"))
+    if "fault" in answer:
+        raise DownloadFault(answer["fault"], final)
+    return _check(answer)
+
+
+def _check(answer: dict[str, Any]) -> Download:
+    file = Path(answer["file"])
+    has_checksum = file.suffix == ".arff" and bool(answer["md5"])
+    # The client compares the checksum with what it received; this one is of what is on the disk.
+    if has_checksum and answer["md5"] != hashlib.md5(file.read_bytes(), usedforsecurity=False).hexdigest():
+        raise DownloadFault("the checksum of the file is wrong")
+    return Download(
+        file=file,
+        name=answer["name"],
+        version=answer["version"],
+        target=answer["target"],
+        features=tuple(
+            Feature(feature["name"], feature["type"] in ("numeric", "integer", "real"), tuple(feature["values"]))
+            for feature in answer["features"]
+        ),
+        ignored=frozenset(name for name in answer["ignored"] if name),
+        rows=int(answer["rows"]) if answer["rows"] is not None and answer["rows"] == answer["rows"] else None,
+        verified=has_checksum,
+    )

@@ -1,0 +1,104 @@
+"""Read downloaded files. The server's description says what the columns are, so that both formats give one table."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from tabbench_openml.download import Download, DownloadFault, Feature
+
+
+def read_table(download: Download) -> pd.DataFrame:
+    """All columns: numeric ones as numbers, the others as text.
+
+    Raises:
+        DownloadFault: the file is not the table that the server describes.
+    """
+    read = _read_parquet if download.is_parquet else _read_arff
+    frame = read(download.file, download.features)
+    if download.rows is not None and len(frame) != download.rows:
+        raise DownloadFault(f"the file has {len(frame):,} rows, the server says {download.rows:,}")
+    columns = {feature.name: _as_described(frame[feature.name], feature) for feature in download.features}
+    return pd.DataFrame(columns)
+
+
+def _read_arff(file: Path, features: tuple[Feature, ...]) -> pd.DataFrame:
+    header, data = _divide(file.read_text(encoding="utf-8"))
+    n_attributes = sum(line.lstrip().lower().startswith("@attribute") for line in header.splitlines())
+    if n_attributes != len(features):
+        raise DownloadFault(f"the file has {n_attributes} columns, the server says {len(features)}")
+    names = [feature.name for feature in features]
+    if _is_plain(data):
+        # What liac-arff reads into Python objects in minutes and gigabytes, pandas reads in seconds.
+        text = {feature.name: object for feature in features if not feature.is_numeric}
+        try:
+            return pd.read_csv(
+                io.StringIO(data),
+                header=None,
+                names=names,
+                dtype=text,
+                quotechar='"' if '"' in data else "'",
+                na_values=["?"],
+                keep_default_na=False,
+                skipinitialspace=True,
+                index_col=False,
+                low_memory=False,
+            )
+        except ValueError as error:
+            raise DownloadFault(f"the ARFF file cannot be read ({error})") from None
+    import arff  # type: ignore[import-untyped]
+
+    try:
+        rows = arff.loads(f"{header}\n@data\n{data}")["data"]
+    except arff.ArffException as error:
+        raise DownloadFault(f"the ARFF file cannot be read ({error})") from None
+    return pd.DataFrame(rows, columns=names)
+
+
+def _divide(text: str) -> tuple[str, str]:
+    """What stands before the line ``@data``, and what after it."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start)
+        end = len(text) if end < 0 else end
+        if text[start:end].strip().lower() == "@data":
+            return text[:start], text[end + 1 :]
+        start = end + 1
+    raise DownloadFault("the ARFF file has no data")
+
+
+def _is_plain(data: str) -> bool:
+    """Rows of values between commas: not sparse, no comment, one kind of quote, nothing escaped."""
+    odd = "\\" in data or "%" in data or "{" in data
+    return not odd and not ("'" in data and '"' in data)
+
+
+def _read_parquet(file: Path, features: tuple[Feature, ...]) -> pd.DataFrame:
+    try:
+        frame = pd.read_parquet(file)
+    except Exception as error:  # pyarrow raises many kinds
+        raise DownloadFault(f"the parquet file cannot be read ({' '.join(str(error).split())[:100]})") from None
+    lost = [feature.name for feature in features if feature.name not in frame.columns]
+    if lost:
+        raise DownloadFault(f"the parquet file has no column {lost[0]!r}")
+    return frame
+
+
+def _as_described(column: pd.Series[Any], feature: Feature) -> pd.Series[Any]:
+    if feature.is_numeric:
+        try:
+            numbers = pd.to_numeric(column.astype(object) if column.dtype == "category" else column)
+        except (ValueError, TypeError) as error:
+            raise DownloadFault(f"column {feature.name!r} should be numeric ({error})") from None
+        # Pixels need a byte, and pandas takes eight: a large table is copied several times before it is cached.
+        return pd.to_numeric(numbers, downcast="integer") if numbers.dtype.kind == "i" else numbers
+    text = column.astype(object)
+    text = text.where(text.isna(), text.map(str, na_action="ignore"))
+    # The same level may be true in one format and True or 1.0 in the other; the server's spelling holds.
+    spelling = {value.lower(): value for value in feature.values}
+    return text.map(
+        lambda value: spelling.get(value.lower(), spelling.get(value.removesuffix(".0"), value)), na_action="ignore"
+    )

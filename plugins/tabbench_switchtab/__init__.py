@@ -1,0 +1,25 @@
+"""SwitchTab: switched auto-encoders (Wu et al., AAAI 2024)."""
+
+from tabbench import Plugin, hookimpl
+
+
+@hookimpl
+def tabbench_ssl_methods() -> list[Plugin]:
+    return [
+        Plugin(
+            "switchtab",
+            "tabbench_switchtab.method:SwitchTab",
+            config="tabbench_switchtab.config:SwitchTabConfig",
+            summary="split rows into a mutual and a salient part that survive an exchange between rows",
+            paper="Wu et al., AAAI 2024",
+        ),
+        Plugin(
+            "switchtab_sup",
+            "tabbench_switchtab.method:SwitchTabSupervised",
+            config="tabbench_switchtab.config:SwitchTabSupervisedConfig",
+            summary="SwitchTab that also predicts the labels while it is pretrained",
+            paper="Wu et al., AAAI 2024",
+            uses_labels=True,
+            untrained=False,
+        ),
+    ]

@@ -1,0 +1,120 @@
+"""Settings of T-JEPA. No torch here: planning a run reads this module."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import ConfigDict, Field, model_validator
+
+from tabbench import Choice, Config, Float, load_presets
+
+PREFIXES = ("model_", "exp_")
+"""Settings with these prefixes are also known without them: ``dim_hidden`` is ``model_dim_hidden``."""
+
+
+class TJEPAConfig(Config):
+    """Names and ranges are the paper's (appendix, "Hyperparameter search"); the values suit a CPU (preset ``mid``)."""
+
+    model_config = ConfigDict(protected_namespaces=())
+
+    # Encoders
+    model_dim_hidden: Annotated[int, Choice(2, 4, 8, 16, 32, 64, 128)] = Field(default=64, ge=1)
+    """Width h of a token, a multiple of model_num_heads."""
+    model_num_layers: Annotated[int, Choice(1, 2, 3, 4, 5, 6, 7, 8, 16)] = Field(default=4, ge=1)
+    """Transformer layers of the context and target encoders."""
+    model_num_heads: Annotated[int, Choice(2, 4, 8)] = Field(default=4, ge=1)
+    """Attention heads of the encoders."""
+    model_dim_feedforward: Annotated[int, Choice(64, 128, 256, 512, 768, 1024)] = Field(default=256, ge=1)
+    """Hidden units of the encoders' feed-forward blocks."""
+    model_dropout_prob: Annotated[float, Float(0.0, 0.01)] = Field(default=0.0, ge=0, lt=1)
+    """Dropout of the context encoder; 0 runs no dropout operation, which on a CPU saves a third of the time."""
+    norm: Literal["post", "pre"] = "post"
+    """Layer normalisation after (paper) or before the blocks of every transformer layer."""
+    positions: Literal["learned", "sincos"] = "learned"
+    """Index embeddings: learned (paper), or fixed sines and cosines (the authors' code)."""
+    n_reg: int = Field(default=1, ge=0, le=4)
+    """Regularising [REG] tokens: never masked, never a target, dropped after the encoder."""
+    encoder: Literal["context", "target"] = "context"
+    """Whose tokens are the representation: the context encoder's (paper) or its moving average's."""
+    scaling: Literal["standard", "minmax"] = "standard"
+    """Numbers to zero mean and unit variance (paper), or to [0, 1] (the authors' code, which collapses more easily)."""
+
+    # Masks
+    mask_min_ctx_share: Annotated[float, Float(0.07, 0.15)] = Field(default=0.1363, gt=0, lt=1)
+    """Lowest share of the features that a context KEEPS (the paper says masked; its code keeps as many)."""
+    mask_max_ctx_share: Annotated[float, Float(0.2, 0.9)] = Field(default=0.3682, gt=0, lt=1)
+    """Highest share of the features that a context keeps."""
+    mask_min_trgt_share: Annotated[float, Float(0.05, 0.2)] = Field(default=0.1556, gt=0, lt=1)
+    """Lowest share of the features that a target consists of."""
+    mask_max_trgt_share: Annotated[float, Float(0.2, 0.9)] = Field(default=0.6222, gt=0, lt=1)
+    """Highest share of the features that a target consists of."""
+    mask_num_preds: int = Field(default=4, ge=1)
+    """Target masks K of each row."""
+    mask_num_encs: int = Field(default=1, ge=1)
+    """Context masks M of each row."""
+    masking: Literal["drop", "zero"] = "drop"
+    """Leave masked features out (paper), or set them to zero with an indicator (its discarded alternative)."""
+
+    # Predictor
+    predictor: Literal["transformer", "mlp"] = "transformer"
+    """A transformer (paper), or one MLP per feature on all tokens (its discarded alternative, with masking = zero)."""
+    pred_embed_dim: Annotated[int, Choice(4, 8, 16, 32, 64, 128)] = Field(default=32, ge=1)
+    """Width of the predictor, a multiple of pred_num_heads."""
+    pred_num_layers: Annotated[int, Choice(2, 4, 8, 16, 24, 32)] = Field(default=4, ge=1)
+    """Transformer layers of the predictor."""
+    pred_num_heads: Annotated[int, Choice(2, 4, 8)] = Field(default=4, ge=1)
+    """Attention heads of the predictor."""
+    pred_dim_feedforward: int = Field(default=256, ge=1)
+    """Hidden units of the predictor's feed-forward blocks, or of its MLPs."""
+    pred_p_dropout: Annotated[float, Float(0.0, 0.01)] = Field(default=0.0, ge=0, lt=1)
+    """Dropout of the predictor."""
+
+    # Optimisation
+    exp_lr: Annotated[float, Float(1e-5, 1e-3, log=True)] = Field(default=1e-3, gt=0)
+    """Peak learning rate of AdamW: linear warm-up, then cosine to 0."""
+    exp_weight_decay: float = Field(default=0.0, ge=0)
+    """Weight decay of linear layers; biases, norms and embeddings have none."""
+    exp_batch_size: int | None = Field(default=None, ge=1)
+    """Rows in a step; None: 512 (paper), or for a small table a 16th of its rows, at least 32."""
+    exp_epochs: int = Field(default=60, ge=1)
+    """Passes over the training rows."""
+    exp_warmup_share: float = Field(default=1 / 30, ge=0, lt=1)
+    """Share of the steps that warm up the learning rate; the authors' code has 10 of 300 epochs."""
+    model_ema_start: float = Field(default=0.996, ge=0, le=1)
+    """Momentum of the target encoder at the first step."""
+    model_ema_end: float = Field(default=1.0, ge=0, le=1)
+    """Momentum of the target encoder at the last step; linear in between."""
+    probe_every: int = Field(default=20, ge=1)
+    """Epochs between linear probes on validation; the best weights are kept. Without labels the last ones are."""
+
+    # Machine
+    micro_batch: int | None = Field(default=None, ge=1)
+    """Rows whose gradients are computed at a time; None: what suits the processor's caches and the memory given."""
+    bf16: bool = False
+    """Train in mixed bfloat16 precision: for CUDA, slower on a CPU."""
+    compile: bool = False
+    """Compile the training step with torch.compile: for CUDA, slower on a CPU."""
+    checkpoint_seconds: float = Field(default=60.0, ge=0)
+    """Least time between two checkpoints, for runs that have a scratch folder."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for dim, heads in (("model_dim_hidden", "model_num_heads"), ("pred_embed_dim", "pred_num_heads")):
+            width, n = getattr(self, dim), getattr(self, heads)
+            if width % n:
+                raise ValueError(f"{heads}={n} must divide {dim}={width}")
+        for kind in ("ctx", "trgt"):
+            low, high = getattr(self, f"mask_min_{kind}_share"), getattr(self, f"mask_max_{kind}_share")
+            if low > high:
+                raise ValueError(f"mask_min_{kind}_share={low} is above mask_max_{kind}_share={high}")
+        if self.predictor == "mlp" and self.masking == "drop":
+            raise ValueError("predictor=mlp reads the tokens of all features, so it needs masking=zero")
+        return self
+
+    @classmethod
+    def presets(cls) -> Mapping[str, Mapping[str, Any]]:
+        return load_presets(__package__)
+
+    @classmethod
+    def full_name(cls, name: str) -> str:
+        """``dim_hidden`` stands for ``model_dim_hidden``, ``lr`` for ``exp_lr`` and so on."""
+        return next((prefix + name for prefix in PREFIXES if prefix + name in cls.model_fields), name)

@@ -1,0 +1,87 @@
+"""Which features are context and which are targets (paper, "Masking strategy")."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from tabbench import DataError
+
+
+class Masks(NamedTuple):
+    """Indices of the features that each mask keeps. No target shares a feature with any context of its row."""
+
+    context: Tensor
+    """(n_ctx, M, rows)"""
+    target: Tensor
+    """(n_tgt, K, rows)"""
+
+    def rows(self, part: slice) -> Masks:
+        """The masks of some of the rows."""
+        return Masks(self.context[..., part], self.target[..., part])
+
+
+class MaskSizes:
+    """How many features the contexts and the targets of a batch keep.
+
+    Both numbers are uniform between a lowest and a highest share of the ``d`` features, and are drawn again until
+    context and target fit side by side. The shares are made to fit small tables: at least one feature each, and
+    the lowest sizes together are at most ``d``.
+    """
+
+    def __init__(self, d: int, context_shares: tuple[float, float], target_shares: tuple[float, float]) -> None:
+        if d < 2:
+            raise DataError(f"T-JEPA predicts features from other features: a table with {d} of them is too narrow")
+        self.d = d
+        low_context = min(max(round(d * context_shares[0]), 1), d - 1)
+        low_target = min(max(round(d * target_shares[0]), 1), d - low_context)
+        # Sizes that fit with no size of the other kind are left out, so that at least half of the draws are accepted.
+        self.context = (low_context, min(max(round(d * context_shares[1]), low_context), d - low_target))
+        self.target = (low_target, min(max(round(d * target_shares[1]), low_target), d - low_context))
+
+    def draw(self, generator: torch.Generator) -> tuple[int, int]:
+        """``n_ctx`` and ``n_tgt``; the generator is on the CPU, because the sizes are shapes."""
+        while True:
+            n_ctx, n_tgt = (
+                int(torch.randint(low, high + 1, (), generator=generator)) for low, high in (self.context, self.target)
+            )
+            if n_ctx + n_tgt <= self.d:
+                return n_ctx, n_tgt
+
+    @property
+    def largest(self) -> tuple[int, int]:
+        """Bounds of ``n_ctx`` and ``n_ctx + n_tgt``."""
+        return self.context[1], min(self.context[1] + self.target[1], self.d)
+
+
+def draw_masks(
+    n_rows: int,
+    d: int,
+    sizes: tuple[int, int],
+    n_contexts: int,
+    n_targets: int,
+    device: torch.device | str,
+    generator: torch.Generator | None,
+) -> Masks:
+    """Masks of ``n_rows`` rows, all at once: one permutation of the features per row, and draws inside its two parts.
+
+    The first part of the permutation holds every context, the rest every target. With one context the first part is
+    that context; with several, each is drawn from ``n_contexts * n_ctx`` features, or as many as leave room for a
+    target. So contexts may overlap contexts and targets may overlap targets, but never the one the other.
+    """
+    n_ctx, n_tgt = sizes
+    order = torch.rand(d, n_rows, device=device, generator=generator).argsort(0)
+    held = min(n_contexts * n_ctx, d - n_tgt)
+    return Masks(
+        order[:n_ctx, None] if n_contexts == 1 else _subsets(order[:held], n_ctx, n_contexts, generator),
+        _subsets(order[held:], n_tgt, n_targets, generator),
+    )
+
+
+def _subsets(pool: Tensor, size: int, n: int, generator: torch.Generator | None) -> Tensor:
+    """``n`` independent random subsets of each column of ``pool``, ``(size, n, rows)``."""
+    m, rows = pool.shape
+    ranks = torch.rand(m, n, rows, device=pool.device, generator=generator).argsort(0)[:size]
+    return pool[:, None].expand(m, n, rows).gather(0, ranks)

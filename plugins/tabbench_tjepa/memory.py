@@ -1,0 +1,85 @@
+"""How many rows a network takes at a time: what fits the memory, and on a CPU what stays in its caches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from tabbench_tjepa.config import TJEPAConfig
+
+CACHED_TOKENS = 8192
+"""Tokens of the predictor at a time on a CPU.
+
+Their activations stay in the caches and in blocks of memory that the allocator hands out again; a whole batch at once
+is up to twice as slow, because it waits for memory and for the kernel to clear fresh pages.
+"""
+DEVICE_TOKENS = 1 << 20
+"""Tokens that an accelerator encodes at a time."""
+USABLE = 0.5
+"""Share of the memory that activations may take; data, weights and libraries need the rest."""
+RESIDENT = 0.25
+"""Share of a GPU's free memory that a table may take; a larger one stays outside, and only its batches move."""
+
+
+def device_memory(device: str, memory: int | None) -> int | None:
+    """Bytes for data and activations: what is free on a GPU; else what the job was given, None if nothing was said."""
+    return torch.cuda.mem_get_info(device)[0] if torch.device(device).type == "cuda" else memory
+
+
+def micro_batch_rows(
+    config: TJEPAConfig, n_rows: int, d: int, sizes: tuple[int, int], device: str, memory: int | None
+) -> int:
+    """Rows of a batch whose gradients are computed at a time."""
+    if config.micro_batch is not None:
+        return config.micro_batch
+    rows = n_rows
+    if device == "cpu":
+        rows = max(CACHED_TOKENS // _predictor_tokens(config, d, sizes), 1)
+    if memory is not None:
+        rows = min(rows, max(int(USABLE * memory) // _bytes_per_row(config, d, sizes), 1))
+    return min(rows, n_rows)
+
+
+def encode_rows(config: TJEPAConfig, d: int, device: str) -> int:
+    """Rows that are encoded at a time."""
+    tokens = CACHED_TOKENS if device == "cpu" else DEVICE_TOKENS
+    return max(tokens // (d + config.n_reg), 1)
+
+
+def parts(n: int, size: int) -> Iterator[slice]:
+    """``range(n)`` in parts of nearly equal length, none longer than ``size``."""
+    count = max(-(-n // size), 1)
+    for i in range(count):
+        yield slice(i * n // count, (i + 1) * n // count)
+
+
+def _predictor_tokens(config: TJEPAConfig, d: int, sizes: tuple[int, int]) -> int:
+    """Tokens that the predictor reads for one row."""
+    n_ctx = d if config.masking == "zero" else sizes[0]
+    return config.mask_num_encs * config.mask_num_preds * (n_ctx + sizes[1])
+
+
+def _bytes_per_row(config: TJEPAConfig, d: int, sizes: tuple[int, int]) -> int:
+    """An upper estimate of what a row's activations take until its gradients are known."""
+    n_ctx = d if config.masking == "zero" else sizes[0]
+    tokens = _predictor_tokens(config, d, sizes)
+    predictor = _bytes_per_token(
+        n_ctx + sizes[1], config.pred_embed_dim, config.pred_num_heads, config.pred_dim_feedforward
+    )
+    encoder = _bytes_per_token(
+        n_ctx + config.n_reg, config.model_dim_hidden, config.model_num_heads, config.model_dim_feedforward
+    )
+    target = _bytes_per_token(
+        d + config.n_reg, config.model_dim_hidden, config.model_num_heads, config.model_dim_feedforward
+    )
+    return (
+        tokens * config.pred_num_layers * predictor
+        + config.mask_num_encs * (n_ctx + config.n_reg) * config.model_num_layers * encoder
+        + (d + config.n_reg) * target
+    )
+
+
+def _bytes_per_token(tokens: int, dim: int, heads: int, dim_feedforward: int) -> int:
+    """What a transformer layer keeps for the backward pass: twelve vectors, the hidden units, attention weights."""
+    return 4 * (12 * dim + 2 * dim_feedforward + 2 * heads * tokens)

@@ -1,0 +1,42 @@
+"""Settings of VIME. No torch here: planning a run reads this module."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from tabbench import Choice, Config, Float, load_presets
+
+
+class VIMEConfig(Config):
+    """Defaults are the paper's, down to the encoder: one layer as wide as its input."""
+
+    p_m: Annotated[float, Float(0.1, 0.5)] = Field(0.3, ge=0, le=1)
+    """Probability that an entry is replaced."""
+    alpha: Annotated[float, Float(0.1, 5.0)] = Field(2.0, ge=0)
+    """Weight of the reconstruction term."""
+    width: Annotated[int | None, Choice(None, 64, 128, 256, 512)] = Field(None, ge=1)
+    """Units of each encoder layer; None: as many as encoded input columns, at least 8.
+
+    So few units cannot detect swaps: the paper's choice suits wide tables."""
+    depth: int = Field(1, ge=1)
+    """Encoder layers, each Linear and ReLU."""
+    lr: Annotated[float, Float(1e-4, 1e-2, log=True)] = Field(1e-3, gt=0)
+    """Learning rate of RMSprop (decay 0.9)."""
+    batch_size: int = Field(128, ge=1)
+    """Rows in a step."""
+    epochs: Annotated[int, Choice(10, 50, 100, 200)] = Field(10, ge=0)
+    """Passes over the training rows, at most."""
+    patience: int | None = Field(None, ge=1)
+    """Stop after so many epochs without a better loss on validation rows; None: never, as in the paper."""
+    scaling: Literal["minmax", "standard", "quantile"] = "minmax"
+    """Scale of numbers: the paper's, z-scores, or a normal distribution by ranks, which heavy tails do not squeeze. The
+    feature head follows: sigmoid for minmax, else linear."""
+    corrupt_level: Literal["feature", "encoded"] = "feature"
+    """Replace original features, or as the official code each one-hot column on its own."""
+    static_corruption: bool = False
+    """Draw the corruption once before training, as the official code does, instead of once an epoch."""
+
+    @classmethod
+    def presets(cls) -> Mapping[str, Mapping[str, Any]]:
+        return load_presets(__package__)

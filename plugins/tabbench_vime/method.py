@@ -1,0 +1,135 @@
+"""VIME, the self-supervised stage: value imputation and mask estimation (Yoon et al., NeurIPS 2020).
+
+A random part of a row's entries is replaced by values of other rows. From the corrupted row an encoder must say which
+entries were replaced, and restore them. The paper's second stage, a semi-supervised predictor, needs labels and is no
+part of this plugin.
+
+Shapes: ``n`` rows, ``d`` original features, ``w`` encoded columns (one-hot), ``h`` units of the encoder.
+"""
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import nn
+
+from tabbench import Context, SSLMethod, Table
+from tabbench.nn import (
+    MLP,
+    FeatureEncoder,
+    NetworkEncoder,
+    Pretext,
+    Terms,
+    bernoulli_mask,
+    draw_from_columns,
+    glorot_,
+    permute_columns,
+    seeded,
+    train_pretext,
+)
+from tabbench_vime.config import VIMEConfig
+
+MIN_WIDTH = 8
+
+
+class VIME(NetworkEncoder, SSLMethod):
+    """Encoder trained to find and mend swapped entries; its representation is flat ``(n, h)`` and non-negative."""
+
+    Config = VIMEConfig
+    network: MLP
+
+    def make_inputs(self) -> FeatureEncoder:
+        return FeatureEncoder(self.schema, self.config.scaling)
+
+    def make_network(self) -> MLP:
+        # One or two ReLU units may be zero for every row, hence at least a few.
+        width = self.config.width or max(self.inputs.width, MIN_WIDTH)
+        return glorot_(MLP(self.inputs.width, [width] * self.config.depth))
+
+    def embed(self, matrix: torch.Tensor) -> torch.Tensor:
+        """``(n, h)``: the encoder's output for the row as it is."""
+        embedding: torch.Tensor = self.network(self.inputs.encode(matrix))
+        return embedding
+
+    def pretrain(self, table: Table, context: Context) -> None:
+        self.initialise(table, context)
+        train = self._corruptible(table)
+        with seeded(context.seed("heads")):
+            heads = Heads(self.network, train.shape[1], self.inputs.width, self.config.scaling).to(self.device)
+        optimiser = torch.optim.RMSprop(heads.parameters(), lr=self.config.lr, alpha=0.9, eps=1e-7)
+        generator = context.generator("corruption")
+        corrupted = train
+
+        def draw_corruption() -> None:
+            nonlocal corrupted
+            if corrupted is train or not self.config.static_corruption:
+                corrupted = corrupt(train, permute_columns(train, generator), self.config.p_m, generator)
+
+        self.diagnostics = train_pretext(
+            heads,
+            optimiser,
+            Pretext(len(train), lambda rows: self._loss(heads, train[rows], corrupted[rows])),
+            context,
+            epochs=self.config.epochs,
+            batch_size=self.config.batch_size,
+            before_epoch=draw_corruption,
+            validation=self._validation(heads, train, context),
+            patience=self.config.patience,
+        )
+
+    def _corruptible(self, table: Table) -> torch.Tensor:
+        """The matrix whose entries are swapped: ``(n, d)`` or, at the encoded level, ``(n, w)``."""
+        matrix = self.inputs.matrix(table, self.device)
+        return matrix if self.config.corrupt_level == "feature" else self.inputs.encode(matrix)
+
+    def _loss(self, heads: "Heads", clean: torch.Tensor, corrupted: torch.Tensor) -> Terms:
+        replaced = corrupted != clean
+        if self.config.corrupt_level == "feature":
+            clean, corrupted = self.inputs.encode(clean), self.inputs.encode(corrupted)
+        mask_logits, restored = heads(corrupted)
+        return vime_loss(mask_logits, replaced, restored, clean, self.config.alpha)
+
+    def _validation(self, heads: "Heads", train: torch.Tensor, context: Context) -> Pretext | None:
+        """Validation rows with one fixed corruption, whose values are those of training rows."""
+        if context.validation is None:
+            return None
+        clean = self._corruptible(context.validation)
+        generator = context.generator("validation")
+        corrupted = corrupt(clean, draw_from_columns(train, len(clean), generator), self.config.p_m, generator)
+        return Pretext(len(clean), lambda rows: self._loss(heads, clean[rows], corrupted[rows]))
+
+
+def corrupt(values: torch.Tensor, replacement: torch.Tensor, p_m: float, generator: torch.Generator) -> torch.Tensor:
+    """Replace each entry with probability ``p_m``.
+
+    The mask to be estimated is ``corrupted != values``, not the mask that is drawn here: an entry that was replaced by
+    an equal value cannot be told from an untouched one.
+    """
+    return torch.where(bernoulli_mask(len(values), values.shape[1], p_m, generator), replacement, values)
+
+
+class Heads(nn.Module):
+    """The encoder with its two heads: logits of the mask, and the restored row."""
+
+    def __init__(self, encoder: MLP, n_mask: int, n_columns: int, scaling: str) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.sizes = [n_mask, n_columns]
+        # Both heads are linear on the same vector: one product serves them, each part initialised on its own.
+        self.output = nn.Linear(encoder.out_features, n_mask + n_columns)
+        for weight in torch.split(self.output.weight.detach(), self.sizes):
+            nn.init.xavier_uniform_(weight)
+        nn.init.zeros_(self.output.bias)
+        # A sigmoid can restore minmax-scaled values only; z-scores are often negative.
+        self.activation = nn.Sigmoid() if scaling == "minmax" else nn.Identity()
+
+    def forward(self, corrupted: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        mask, feature = torch.split(self.output(self.encoder(corrupted)), self.sizes, dim=1)
+        return mask, self.activation(feature)
+
+
+def vime_loss(
+    mask_logits: torch.Tensor, mask: torch.Tensor, restored: torch.Tensor, clean: torch.Tensor, alpha: float
+) -> Terms:
+    """Binary cross-entropy of the mask plus ``alpha`` times the squared error of all entries, replaced or not."""
+    mask_loss = F.binary_cross_entropy_with_logits(mask_logits, mask.to(mask_logits.dtype))
+    reconstruction = F.mse_loss(restored, clean)
+    return {"loss": mask_loss + alpha * reconstruction, "mask": mask_loss, "reconstruction": reconstruction}

@@ -1,0 +1,16 @@
+"""XGBoost: gradient boosted trees (Chen and Guestrin, KDD 2016)."""
+
+from tabbench import Plugin, hookimpl
+
+
+@hookimpl
+def tabbench_models() -> list[Plugin]:
+    return [
+        Plugin(
+            "xgboost",
+            "tabbench_xgboost.model:XGBoost",
+            config="tabbench_xgboost.config:XGBoostConfig",
+            summary="gradient boosted trees",
+            paper="Chen and Guestrin, KDD 2016",
+        )
+    ]

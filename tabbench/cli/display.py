@@ -1,0 +1,226 @@
+"""How a run looks: bars with the time left on a terminal, plain lines elsewhere. Displays only watch."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from tabbench.execution import Summary
+from tabbench.job import Event, Outcome
+from tabbench.plan import Step
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+LINE_EVERY = 10.0
+"""Seconds between two plain lines about running jobs."""
+
+
+class Clock:
+    """Estimates the time left from the steps of the same kind that are done."""
+
+    def __init__(self) -> None:
+        self.todo: dict[str, Step] = {}
+        self.slots = 1
+        self.took: dict[str, list[float]] = {}
+        self.begun: dict[str, float] = {}
+        self.share: dict[str, float] = {}
+
+    def left(self) -> float | None:
+        """Seconds, or None while nothing is known."""
+        if not self.took and not any(self.share.values()):
+            return None
+        known = [statistics.fmean(times) for times in self.took.values()]
+        total = 0.0
+        for key, step in self.todo.items():
+            times = self.took.get(step.job.kind)
+            running = time.monotonic() - self.begun[key] if key in self.begun else 0.0
+            if self.share.get(key, 0.0) > 0.02:
+                expected = running / self.share[key]
+            elif times or known:
+                expected = statistics.fmean(times or known)
+            else:
+                expected = 0.0
+            total += max(expected - running, 0.0)
+        return total / self.slots
+
+
+class PlainDisplay:
+    """One line for each end of a job, and now and then one about the running ones."""
+
+    def __init__(self, verbose: bool = False) -> None:
+        self.verbose = verbose
+        self.clock = Clock()
+        self.total = 0
+        self.ended = 0
+        self.last_line = time.monotonic()
+        self.notes: dict[str, str] = {}
+
+    def say(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    def begin(self, todo: list[Step], done: int, slots: int) -> None:
+        self.clock.todo = {step.key: step for step in todo}
+        self.clock.slots = slots
+        self.total = len(todo)
+        stored = f", {done} record(s) already stored" if done else ""
+        self.say(f"{self.total} step(s) to run, {slots} at a time{stored}")
+
+    def started(self, step: Step) -> None:
+        self.clock.begun[step.key] = time.monotonic()
+        if self.verbose:
+            self.say(f"started: {step.job.label}")
+
+    def progress(self, step: Step, event: Event) -> None:
+        self.clock.share[step.key] = event.step / event.total if event.total else 0.0
+        self.notes[step.key] = describe(event)
+        if time.monotonic() - self.last_line > LINE_EVERY:
+            self.last_line = time.monotonic()
+            self.say(f"[{self.ended}/{self.total}] {step.job.label}: {describe(event)}{self._left()}")
+
+    def finished(self, step: Step, outcome: Outcome) -> None:
+        begun = self.clock.begun.pop(step.key, None)
+        self.clock.todo.pop(step.key, None)
+        self.clock.share.pop(step.key, None)
+        if begun is not None:
+            self.clock.took.setdefault(step.job.kind, []).append(time.monotonic() - begun)
+        self.ended += 1
+        self.last_line = time.monotonic()
+        self.say(f"[{self.ended}/{self.total}] {verdict(step, outcome)}{self._left()}")
+
+    def end(self) -> None:
+        pass
+
+    def _left(self) -> str:
+        left = self.clock.left()
+        return f" (about {duration(left)} left)" if left else ""
+
+    def summary(self, summary: Summary, interrupted: bool) -> None:
+        parts = [f"{summary.done} record(s) made"]
+        if summary.done_before:
+            parts.append(f"{summary.done_before} already stored")
+        if summary.elsewhere:
+            parts.append(f"{summary.elsewhere} made by another run")
+        if summary.failures:
+            parts.append(f"{len(summary.failures)} failed")
+        if summary.not_reached:
+            parts.append(f"{summary.not_reached} not reached within the budget; the same command goes on from here")
+        self.say(", ".join(parts))
+        for error in dict.fromkeys(outcome.error for _, outcome in summary.failures):
+            names = [step.job.label for step, outcome in summary.failures if outcome.error == error]
+            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            self.say(f"failed: {names[0]}{more}: {error}")
+        if interrupted:
+            self.say("interrupted; the same command goes on from here")
+
+
+class QuietDisplay(PlainDisplay):
+    """Says nothing but failures."""
+
+    def say(self, text: str) -> None:
+        if text.startswith("failed:"):
+            super().say(text)
+
+
+class RichDisplay(PlainDisplay):
+    """A bar for the run with the time left, and one for each running job."""
+
+    def __init__(self, verbose: bool = False) -> None:
+        super().__init__(verbose)
+        self.bars: dict[str, TaskID] = {}
+        self.progress_bars: Progress | None = None
+
+    def say(self, text: str) -> None:
+        if self.progress_bars is None:
+            super().say(text)
+        else:
+            self.progress_bars.console.print(text, markup=False, highlight=False)
+
+    def begin(self, todo: list[Step], done: int, slots: int) -> None:
+        super().begin(todo, done, slots)
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        self.progress_bars = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[note]}", markup=False),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self.overall = self.progress_bars.add_task("all steps", total=self.total, note="")
+        self.progress_bars.start()
+
+    def started(self, step: Step) -> None:
+        super().started(step)
+        if self.progress_bars is not None:
+            self.bars[step.key] = self.progress_bars.add_task(step.job.label, total=None, note="starting")
+
+    def progress(self, step: Step, event: Event) -> None:
+        self.clock.share[step.key] = event.step / event.total if event.total else 0.0
+        if self.progress_bars is not None and step.key in self.bars:
+            self.progress_bars.update(
+                self.bars[step.key], completed=event.step, total=event.total, note=describe(event)
+            )
+            self._update_overall()
+
+    def finished(self, step: Step, outcome: Outcome) -> None:
+        if self.progress_bars is not None and step.key in self.bars:
+            self.progress_bars.remove_task(self.bars.pop(step.key))
+        super().finished(step, outcome)
+        self._update_overall()
+
+    def _update_overall(self) -> None:
+        if self.progress_bars is not None:
+            left = self.clock.left()
+            note = f"{self.ended}/{self.total}" + (f", about {duration(left)} left" if left else "")
+            self.progress_bars.update(self.overall, completed=self.ended, note=note)
+
+    def end(self) -> None:
+        if self.progress_bars is not None:
+            self.progress_bars.stop()
+            self.progress_bars = None
+
+    def _left(self) -> str:
+        return ""
+
+
+def make_display(quiet: bool, verbose: bool) -> PlainDisplay:
+    """The display that fits where the output goes."""
+    if quiet:
+        return QuietDisplay()
+    return RichDisplay(verbose) if sys.stderr.isatty() else PlainDisplay(verbose)
+
+
+def describe(event: Event) -> str:
+    """``epoch 3/20 loss 0.12``"""
+    numbers = " ".join(f"{name} {value:.4g}" for name, value in event.metrics.items())
+    return f"{event.step}/{event.total} {numbers}".strip()
+
+
+def verdict(step: Step, outcome: Outcome) -> str:
+    """One line about the end of a job."""
+    if outcome.status != "ok":
+        return f"{outcome.status.replace('_', ' ')}: {step.job.label}: {outcome.error}"
+    score = f": {outcome.result['metric']} {outcome.result['score']:.4g}" if outcome.result.get("score") else ""
+    tuning = outcome.result.get("tuning")
+    if tuning:
+        default = "failed" if tuning["default_value"] is None else f"{tuning['default_value']:.4g}"
+        return f"{step.job.label}: {tuning['trials']} trials, best {tuning['best_value']:.4g}, defaults {default}"
+    flags = outcome.result.get("flags")
+    flagged = f" flagged: {', '.join(flags)}" if flags else ""
+    return f"{step.job.label}{score} in {duration(outcome.seconds)}{flagged}"
+
+
+def duration(seconds: float) -> str:
+    """``75`` as ``1 min 15 s``."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,108 @@
+"""``tabbench plugins``: write a new plugin, check one."""
+
+import json
+import sys
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tabbench.cli.options import PluginFiles
+from tabbench.errors import UsageError
+from tabbench.hookspecs import KIND_NAMES
+from tabbench.registry import make_registry
+
+if TYPE_CHECKING:
+    from tabbench.testing import Subject, Verdict
+
+app = typer.Typer(help="Write a new plugin, check one.", no_args_is_help=True)
+
+WORDS = {
+    "passed": "pass",
+    "failed": "FAIL",
+    "expected": "expected failure",
+    "unexpected": "UNEXPECTED PASS",
+    "skipped": "skip",
+}
+
+
+@app.command("new")
+def new(
+    kind: Annotated[str, typer.Argument(help="ssl, model or dataset.")],
+    name: Annotated[str, typer.Argument(help="What users will type; the package becomes tabbench-NAME.")],
+    into: Annotated[Path, typer.Option("--into", metavar="DIR", help="Where the folder tabbench-NAME goes.")] = Path(),
+) -> None:
+    """Write a package tabbench-NAME with a plugin that already works, its test, README, licence and CI example."""
+    from tabbench.scaffold import TEMPLATES, make_package, write_package
+
+    files = make_package(kind.lower(), name, make_registry())
+    folder = into / f"tabbench-{name}"
+    write_package(files, folder)
+    print(f"wrote {folder}:")
+    for path in files:
+        print(f"  {path}")
+    print("next:")
+    print(f'  pip install -e "{folder}[test]"')
+    print(f"  pytest {folder}")
+    print(f"  tabbench {TEMPLATES[kind.lower()].run.format(name=name)}")
+
+
+@app.command("check")
+def check(
+    name: Annotated[str, typer.Argument(help="A plugin's name; see: tabbench list.")],
+    kind: Annotated[
+        str | None, typer.Option("--kind", metavar="KIND", help="ssl, model or data, if NAME is more than one.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A setting that makes the checks fast; can be repeated."),
+    ] = None,
+    expect: Annotated[
+        list[str] | None,
+        typer.Option("--expect", metavar="CHECK=REASON", help="A check that fails, and why; can be repeated."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON for programs.")] = False,
+    plugin: PluginFiles = None,
+) -> None:
+    """Check that a plugin keeps what tabbench promises in its name. Exit codes: 0 it does, 1 it does not."""
+    from tabbench.spec import parse_setting
+    from tabbench.testing import check_plugin
+    from tabbench.testing.subject import find_subject
+
+    chosen = dict(parse_setting(f"{name}.{text}")[1:] for text in settings or [])
+    reasons = dict(_parse_reason(text) for text in expect or [])
+    subject = find_subject(name, kind=kind, settings=chosen, files=plugin or [])
+    if not as_json:
+        print(_heading(subject), flush=True)
+    verdicts = check_plugin(
+        subject, expected_failures=reasons, on_verdict=(lambda verdict: None) if as_json else print_verdict
+    )
+    if as_json:
+        print(json.dumps([{**asdict(verdict), "ok": verdict.ok} for verdict in verdicts], indent=1))
+    else:
+        counts = Counter(WORDS[verdict.status] for verdict in verdicts)
+        print(", ".join(f"{counts[word]} {word}" for word in WORDS.values() if counts[word]))
+    sys.exit(0 if all(verdict.ok for verdict in verdicts) else 1)
+
+
+def print_verdict(verdict: "Verdict") -> None:
+    """One line for the promise, one for what is to be said about it."""
+    width = len(WORDS["expected"])
+    print(f"  {WORDS[verdict.status]:<{width}}  {verdict.check}: {verdict.promise}")
+    if verdict.note:
+        print(f"  {'':<{width}}    {verdict.note}", flush=True)
+
+
+def _heading(subject: "Subject") -> str:
+    assert subject.entry is not None
+    kind = KIND_NAMES[subject.entry.kind]
+    return f"{subject.name}: {kind} of {subject.entry.distribution} {subject.entry.version}"
+
+
+def _parse_reason(text: str) -> tuple[str, str]:
+    name, equals, reason = text.partition("=")
+    if not equals:
+        raise UsageError(f"--expect {text!r}: write it as CHECK=REASON")
+    return name.strip(), reason.strip()

@@ -1,0 +1,106 @@
+"""``tabbench show``: a plugin with its settings, or one record with its evidence."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tabbench.cli.options import DEFAULT_RESULTS, PluginFiles, ResultsFolder
+from tabbench.controls import NONE, UNTRAINED
+from tabbench.errors import UsageError, did_you_mean
+from tabbench.hookspecs import KIND_NAMES
+from tabbench.registry import Entry, Registry, make_registry
+
+if TYPE_CHECKING:
+    from tabbench.config import Config
+
+
+def show(
+    name: Annotated[str, typer.Argument(help="A plugin's name, or the first characters of a record's key.")],
+    as_json: Annotated[bool, typer.Option("--json", help="JSON for programs.")] = False,
+    plugin: PluginFiles = None,
+    results: ResultsFolder = DEFAULT_RESULTS,
+) -> None:
+    """Show what a plugin is, with its settings and their search ranges; or a record with its evidence."""
+    registry = make_registry(plugin or [])
+    entries = [entry for entry in registry.entries() if name.lower() in _names(entry)]
+    if entries:
+        for entry in entries:
+            about = describe(registry, entry)
+            print(json.dumps(about, indent=1) if as_json else _as_text(about))
+        return
+    record = find_record(results, name)
+    if record is None:
+        known = [entry.name for entry in registry.entries()]
+        raise UsageError(f"{name!r} is neither a plugin nor a record in {results}.{did_you_mean(name, known)}")
+    print(json.dumps(record, indent=1))
+
+
+def find_record(results: Path, start: str) -> dict[str, Any] | None:
+    """The record whose key begins so; an error if several do."""
+    from tabbench.store import Store
+
+    if len(start) < 4 or not (results / "records").is_dir():
+        return None
+    found = [record for record in Store(results).records() if record["key"].startswith(start.lower())]
+    if len(found) > 1:
+        raise UsageError(f"{len(found)} records begin with {start!r}: give more characters of the key")
+    return found[0] if found else None
+
+
+def describe(registry: Registry, entry: Entry) -> dict[str, Any]:
+    """Everything about a plugin, as JSON."""
+    about = entry.to_json()
+    if entry.kind in ("ssl", "model") and entry.name not in (NONE, UNTRAINED):
+        config = registry.load_config(entry)
+        about["settings"] = settings_of(config)
+        about["presets"] = {name: dict(values) for name, values in config.presets().items()}
+    elif entry.plugin.arguments:
+        about["arguments"] = {key: str(value) for key, value in entry.plugin.arguments.items()}
+    return about
+
+
+def settings_of(config: "type[Config]") -> list[dict[str, Any]]:
+    """Name, type, default, search range and description of each field."""
+    properties = config.model_json_schema().get("properties", {})
+    space = config.search_space()
+    described = []
+    for name, field in config.model_fields.items():
+        annotation = getattr(field.annotation, "__name__", "") if "Literal" not in str(field.annotation) else ""
+        described.append({
+            "name": name,
+            "type": annotation or str(field.annotation).replace("typing.", ""),
+            "default": properties.get(name, {}).get("default"),
+            "range": str(space[name]) if name in space else None,
+            "description": field.description or "",
+        })  # fmt: skip
+    return described
+
+
+def _names(entry: Entry) -> set[str]:
+    return {entry.name, *(alias.lower() for alias in entry.plugin.aliases)}
+
+
+def _as_text(about: dict[str, Any]) -> str:
+    lines = [f"{about['name']}: {about['summary']}"]
+    labels = ", uses labels" if about["uses_labels"] else ""
+    lines.append(f"  {KIND_NAMES[about['kind']]} of {about['distribution']} {about['version']}{labels}")
+    if about["paper"]:
+        lines.append(f"  paper: {about['paper']}")
+    if about["aliases"]:
+        lines.append(f"  also called: {', '.join(about['aliases'])}")
+    lines += [f"  {key}: {value}" for key, value in about.get("arguments", {}).items()]
+    if about.get("settings"):
+        lines.append(f"  settings (--set {about['name']}.NAME=VALUE):")
+    for setting in about.get("settings", []):
+        tuned = f", tuned in {setting['range']}" if setting["range"] else ""
+        lines.append(f"    {setting['name']}: {setting['type']} = {setting['default']}{tuned}")
+        lines.append(f"      {' '.join(setting['description'].split())}")
+    if about.get("presets"):
+        lines.append(f"  presets (--set {about['name']}.preset=NAME):")
+    for preset, values in about.get("presets", {}).items():
+        shown = ", ".join(f"{key}={value}" for key, value in values.items() if key != "source")
+        source = f" ({values['source']})" if "source" in values else ""
+        lines.append(f"    {preset}: {shown or 'the defaults'}{source}")
+    return "\n".join(lines)

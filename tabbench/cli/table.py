@@ -1,0 +1,253 @@
+"""``tabbench table``: the rank table of a results folder, in five formats."""
+
+import csv
+import io
+import json
+import string
+import sys
+from collections import Counter
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from tabbench.cli.options import DEFAULT_RESULTS, ResultsFolder
+from tabbench.errors import UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from tabbench.comparison import ComparedCell, Comparison
+    from tabbench.report import Cell, Missing, Table, Ties
+    from tabbench.store import Store
+
+SHORT = 24
+"""Longer settings of a row stand below the table."""
+FORMATS = ("terminal", "markdown", "latex", "csv", "json")
+
+
+def table(
+    metric: Annotated[
+        str, typer.Option(metavar="NAME", help="rank, score, time, accuracy, rmse, auroc, log_loss, ...")
+    ] = "rank",
+    ties: Annotated[str, typer.Option(metavar="RULE", help="Equal means share the min or the average rank.")] = "min",
+    missing: Annotated[
+        str, typer.Option(metavar="RULE", help="Rows without a value are ranked last, or skip.")
+    ] = "last",
+    fidelity: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Which records to compare.", show_default="the highest there is")
+    ] = None,
+    any_budget: Annotated[
+        bool, typer.Option("--any-budget", help="Rank rows together that had different numbers of tuning trials.")
+    ] = False,
+    against: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Published results beside ours; see: tabbench list references.")
+    ] = None,
+    layout: Annotated[
+        str, typer.Option("--format", metavar="NAME", help="terminal, markdown, latex, csv or json.")
+    ] = "terminal",
+    results: ResultsFolder = DEFAULT_RESULTS,
+) -> None:
+    """Print means with their spread and ranks per dataset. Flagged and failed records are left out, and named."""
+    from tabbench.report import tabulate
+    from tabbench.store import Store
+
+    for option, given, allowed in (
+        ("--format", layout, FORMATS), ("--ties", ties, ("min", "average")), ("--missing", missing, ("last", "skip")),
+    ):  # fmt: skip
+        if given not in allowed:
+            raise UsageError(f"{option} {given!r} is unknown.{did_you_mean(given, allowed)}")
+    if against is None and not (results / "records").is_dir():
+        raise UsageError(f"There are no results in {results}: start with 'tabbench run', or name a folder by --results")
+    rules = cast("Ties", ties), cast("Missing", missing)
+    made = tabulate(Store(results), metric, ties=rules[0], missing=rules[1], fidelity=fidelity, any_budget=any_budget)
+    if against is None:
+        show(made, layout)
+        return
+    from tabbench.comparison import compare
+    from tabbench.registry import make_registry
+
+    show_comparison(compare(made, against, make_registry(), *rules), layout)
+
+
+def print_table(store: "Store", only: Collection[str]) -> None:
+    """The table of the given records, for the end of a run."""
+    from tabbench.report import tabulate
+
+    made = tabulate(store, "rank", only=only)
+    if made.rows or made.left_out:
+        show(made, "terminal")
+
+
+def show(made: "Table", layout: str) -> None:
+    """Print a table in one of the formats."""
+    if layout == "json":
+        print(json.dumps(made.to_json(), indent=1))
+    elif layout == "csv":
+        _print_csv(_numbers(made))
+    elif not made.rows and layout == "terminal":
+        print("no records to show yet", file=sys.stderr)
+    else:
+        headers, body = grid(made)
+        best = [[number >= 2 and text.endswith("(1)") for number, text in enumerate(line)] for line in body]
+        _print_grid(headers, body, notes(made), layout, best)
+
+
+def show_comparison(compared: "Comparison", layout: str) -> None:
+    """Print ours beside theirs: ``own | published (difference)`` in each cell."""
+    if layout == "json":
+        print(json.dumps(compared.to_json(), indent=1))
+        return
+    headers = ["SSL", "model", *compared.datasets, "own rank", "printed rank", "recomputed rank"]
+    body: list[list[str]] = []
+    caveats: dict[str, int] = {}
+    for row in compared.rows:
+        line = [row.ssl, row.model]
+        for name in compared.datasets:
+            cell = row.cells[name]
+            mark = ""
+            if cell.published is not None and cell.published.caveat:
+                mark = f" [{caveats.setdefault(cell.published.caveat, len(caveats) + 1)}]"
+            line.append(_compared(cell) + mark)
+        own_rank = None if row.own is None else row.own.average_rank
+        line += ["" if rank is None else f"{rank:.2f}" for rank in (own_rank, row.published_rank, row.recomputed_rank)]
+        body.append(line)
+    if layout == "csv":
+        _print_csv([headers, *body])
+        return
+    under = [f"own | published (difference in the published unit); against {compared.reference}."]
+    under += [f"Recomputed ranks: from the printed means, ties {compared.table.convention['ties']}, missing cells "
+              f"{compared.table.convention['missing']}."]  # fmt: skip
+    under += [f"[{number}] {caveat}" for caveat, number in caveats.items()]
+    _print_grid(headers, body, under + notes(compared.table), layout)
+
+
+def _compared(cell: "ComparedCell") -> str:
+    own = "-" if cell.own["mean"] is None else f"{cell.own['mean']:.3f}"
+    if cell.published is None:
+        return own if own != "-" else ""
+    difference = "" if cell.difference is None else f" ({cell.difference:+.3f})"
+    return f"{own} | {cell.published.mean:.3f}{difference}"
+
+
+def _print_csv(lines: list[list[Any]]) -> None:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(lines)
+    print(out.getvalue(), end="")
+
+
+def _print_grid(
+    headers: list[str], body: list[list[str]], under: list[str], layout: str, strong: list[list[bool]] | None = None
+) -> None:
+    """Text cells as a terminal, markdown or latex table, with lines below it."""
+    if layout == "terminal":
+        _print_rich(headers, body, strong)
+    else:
+        from tabulate import tabulate as lay_out
+
+        # A bar would end a markdown cell.
+        cells = [[text.replace("|", "/") for text in line] for line in body]
+        print(lay_out(cells, headers, tablefmt="github" if layout == "markdown" else "latex_booktabs"))
+        if layout == "markdown":
+            print()
+    comment = "% " if layout == "latex" else ""
+    for line in under:
+        print(f"{comment}{line}")
+
+
+def grid(made: "Table") -> tuple[list[str], list[list[str]]]:
+    """Headers and text cells for people."""
+    headers = ["SSL", "model", *(f"{name} ({made.units[name]})" for name in made.datasets)]
+    ranked = made.metric == "rank"
+    if ranked:
+        headers.append("average rank")
+    several_budgets = len({row.budget for row in made.rows}) > 1
+    marks = variant_marks(made)
+    body = []
+    for row in made.rows:
+        mark = f" [{marks[row.variant]}]" if row.variant else ""
+        trials = f" ({row.budget[0]} + {row.budget[1]} trials)" if several_budgets else ""
+        line = [row.ssl + mark + trials + (" *" if row.uses_labels else ""), row.model]
+        line += [_cell(row.cells[name], ranked) for name in made.datasets]
+        if ranked:
+            line.append("" if row.average_rank is None else f"{row.average_rank:.2f}")
+        body.append(line)
+    return headers, body
+
+
+def variant_marks(made: "Table") -> dict[str, str]:
+    """How each set of settings is named in the table: short ones by themselves, long ones by a letter."""
+    variants = list(dict.fromkeys(row.variant for row in made.rows if row.variant))
+    letters = iter(string.ascii_lowercase)
+    return {variant: variant if len(variant) <= SHORT else next(letters, variant) for variant in variants}
+
+
+def _cell(cell: "Cell", ranked: bool) -> str:
+    if cell.mean is None:
+        return "-"
+    digits = 3 if abs(cell.mean) < 10 else 2
+    text = f"{cell.mean:.{digits}f}"
+    if cell.std is not None:
+        text += f" ± {cell.std:.{digits}f}"
+    return f"{text} ({cell.rank:g})" if ranked and cell.rank is not None else text
+
+
+def _numbers(made: "Table") -> list[list[Any]]:
+    """One line per cell, with full precision, for programs that read CSV."""
+    names = "ssl model variant uses_labels dataset metric mean std n rank average_rank"
+    lines: list[list[Any]] = [names.split()]
+    for row in made.rows:
+        for name in made.datasets:
+            cell = row.cells[name]
+            lines.append([row.ssl, row.model, row.variant, row.uses_labels, name, made.units[name], cell.mean, cell.std,
+                          cell.n, cell.rank, row.average_rank])  # fmt: skip
+    return lines
+
+
+def notes(made: "Table") -> list[str]:
+    """What the reader must know, under the table."""
+    from tabbench.report import describe_budget
+
+    lines = []
+    if made.rows:
+        counts = sorted({cell.n for row in made.rows for cell in row.cells.values() if cell.n})
+        spread = "-".join(str(count) for count in (counts[0], counts[-1])) if len(counts) > 1 else str(counts[0])
+        budgets = {row.budget for row in made.rows}
+        tuning = f"tuned with {describe_budget(budgets.pop())}" if len(budgets) == 1 else "different tuning budgets"
+        lines.append(
+            f"fidelity {made.fidelity}; {tuning}; {spread} record(s) a cell; "
+            "mean ± standard deviation over splits and seeds."
+        )
+    if made.metric == "rank":
+        rules = {"last": "missing cells are ranked last", "skip": "missing cells are not ranked"}
+        lines.append(
+            f"Ranks in parentheses: per dataset on means, ties get the {made.convention['ties']} rank, "
+            f"{rules[made.convention['missing']]}."
+        )
+    lines += [f"[{mark}] {variant}" for variant, mark in variant_marks(made).items() if mark != variant]
+    if any(row.uses_labels for row in made.rows):
+        lines.append("* uses labels in its first stage: ranked apart from label-free rows.")
+    reasons = Counter(str(item["reason"]) for item in made.left_out if "records" not in item)
+    for item in made.left_out:
+        if "records" in item:
+            lines.append(f"left out: {item['records']} record(s), {item['reason']}")
+    lines += [f"left out: {count} record(s), {reason}" for reason, count in reasons.most_common()]
+    return lines
+
+
+def _print_rich(headers: list[str], body: list[list[str]], strong: list[list[bool]] | None) -> None:
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    rich_table = RichTable(box=None, pad_edge=False, header_style="bold")
+    for number, header in enumerate(headers):
+        rich_table.add_column(header.replace(" (", "\n("), justify="left" if number < 2 else "right", no_wrap=True)
+    for i, line in enumerate(body):
+        rich_table.add_row(
+            *(Text(text, style="bold" if strong is not None and strong[i][j] else "") for j, text in enumerate(line))
+        )
+    # Elsewhere than on a terminal nothing is cut, however wide the table is.
+    width = None if sys.stdout.isatty() else 1000
+    console = Console(width=width, highlight=False)
+    with console.capture() as capture:
+        console.print(rich_table)
+    print("\n".join(line.rstrip() for line in capture.get().splitlines()))

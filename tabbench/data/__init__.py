@@ -1,0 +1,1 @@
+"""Data: references to tables, the cache, splits, preprocessing and the sealed test part."""

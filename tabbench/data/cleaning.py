@@ -1,0 +1,190 @@
+"""Check a table once, when it enters the cache, and bring it to one form.
+
+After it: categories are text (pandas category), numbers are finite or missing, the target has no missing value and
+is text (classes) or float64 (regression). What was changed is said in the notes; what cannot be used is refused.
+Nothing is fitted here: scalers, encoders and levels belong to the training rows of a split.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tabbench.contracts import LoadedData
+from tabbench.data.tables import MAX_LEVELS, as_text, is_categorical, no_column
+from tabbench.errors import DataError
+
+MIN_ROWS = 10
+ID_LIKE_SHARE = 0.9
+"""A column of categories with more distinct values than this share of its rows tells rows apart, and nothing else."""
+ID_LIKE_MIN_LEVELS = 20
+
+
+def clean(loaded: LoadedData, *, as_published: bool = False) -> LoadedData:
+    """Check and normalise.
+
+    Args:
+        loaded: what a loader or a file gave.
+        as_published: the columns are those of a known dataset and stay, useful or not, so that its results can be
+            compared with published ones; otherwise constant and id-like columns are dropped.
+
+    Raises:
+        DataError: the table cannot be used; the message says why in one sentence.
+    """
+    frame = _check_columns(loaded)
+    notes = list(loaded.notes)
+    frame, target = _clean_target(frame, loaded, notes)
+    columns: dict[str, pd.Series[Any]] = {}
+    dropped: dict[str, list[str]] = {}
+    categorical = set(loaded.categorical)
+    for name in frame.columns:
+        if name == loaded.target:
+            continue
+        column = _clean_feature(frame[name], name in categorical)
+        reason = _uselessness(column, as_published)
+        if reason:
+            dropped.setdefault(reason, []).append(name)
+        else:
+            columns[name] = column
+    notes += [f"dropped {_these(names)}: {reason}" for reason, names in dropped.items()]
+    if not columns:
+        raise DataError("no feature column is left: every one is constant, empty or an identifier")
+    notes += _remarks(columns)
+    kept = tuple(name for name in columns if name in categorical)
+    # Built in one go: inserting hundreds of columns one by one makes a fragmented frame.
+    cleaned = pd.DataFrame({**columns, loaded.target: target}).reset_index(drop=True)
+    return replace(loaded, frame=cleaned, categorical=kept, notes=tuple(notes))
+
+
+def sort_classes(names: Sequence[str]) -> tuple[str, ...]:
+    """Class names in the order of their labels: as numbers if all of them are, else as text."""
+    try:
+        return tuple(sorted(names, key=lambda name: (float(name), name)))
+    except ValueError:
+        return tuple(sorted(names))
+
+
+def _check_columns(loaded: LoadedData) -> pd.DataFrame:
+    frame = loaded.frame.rename(columns=str)
+    repeated = [name for name, count in Counter(frame.columns).items() if count > 1]
+    if repeated:
+        raise DataError(f"several columns have the same name: {', '.join(map(repr, repeated))}")
+    for what, name in (("target", loaded.target), *(("categorical column", name) for name in loaded.categorical)):
+        if name not in frame.columns:
+            raise no_column(what, name, frame.columns)
+    if loaded.target in loaded.categorical:
+        raise DataError(f"{loaded.target!r} is the target and cannot be a categorical feature too")
+    if len(frame) == 0:
+        raise DataError("the table has columns, but no rows")
+    if len(frame.columns) < 2:
+        raise DataError(f"there is no column beside the target {loaded.target!r}")
+    return frame
+
+
+def _clean_target(frame: pd.DataFrame, loaded: LoadedData, notes: list[str]) -> tuple[pd.DataFrame, pd.Series[Any]]:
+    """The rows whose target is known, and their targets."""
+    name = loaded.target
+    target = _as_number(frame[name], f"the target {name!r} of a regression") if loaded.task == "regression" else None
+    target = as_text(frame[name]) if target is None else target
+    known = target.notna()
+    if not known.any():
+        raise DataError(f"the target {name!r} has no value at all")
+    if not known.all():
+        notes.append(f"dropped {int((~known).sum()):,} rows without a target")
+        frame, target = frame[known], target[known]
+    if len(frame) < MIN_ROWS:
+        raise DataError(f"{len(frame)} rows with a target are too few to split: at least {MIN_ROWS} are needed")
+    distinct = int(target.nunique())
+    if distinct == 1:
+        what = "value" if loaded.task == "regression" else "class"
+        raise DataError(f"the target {name!r} has one {what} only: {target.iloc[0]}")
+    if loaded.task == "classification" and distinct > len(frame) / 2:
+        raise DataError(
+            f"the target {name!r} has {distinct:,} classes in {len(frame):,} rows: "
+            "is it an identifier, or a number to predict (--task regression)?"
+        )
+    if loaded.task == "classification":
+        target = target.cat.remove_unused_categories()
+    return frame, target
+
+
+def _as_number(column: pd.Series[Any], what: str) -> pd.Series[Any]:
+    """Finite float64 with NaN for missing and infinite."""
+    if is_categorical(column) and not pd.api.types.is_bool_dtype(column.dtype):
+        text = column.astype(object)
+        numbers = pd.to_numeric(text, errors="coerce")
+        wrong = text[numbers.isna() & text.notna()]
+        if len(wrong):
+            raise DataError(f"{what} must be numeric, but holds {wrong.iloc[0]!r}")
+        column = numbers
+    values = column.to_numpy(dtype=np.float64, na_value=np.nan, copy=True)
+    values[~np.isfinite(values)] = np.nan
+    return pd.Series(values, index=column.index, name=column.name)
+
+
+def _clean_feature(column: pd.Series[Any], categorical: bool) -> pd.Series[Any]:
+    if categorical:
+        return as_text(column).cat.remove_unused_categories()
+    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iu":
+        # Whole numbers without missing ones: in the smallest type, for pixels are read several times faster so.
+        smallest: pd.Series[Any] = pd.to_numeric(column, downcast="unsigned" if column.min() >= 0 else "integer")
+        return smallest
+    return _as_number(column, f"column {column.name!r} is not declared categorical, so it")
+
+
+def _uselessness(column: pd.Series[Any], as_published: bool) -> str:
+    """Why a column is dropped; empty if it stays."""
+    if column.isna().all():
+        return "no value at all"
+    if as_published:
+        return ""
+    if _is_constant(column):
+        return "the same value in every row"
+    if _is_id_like(column):
+        return "nearly every row has a value of its own, as identifiers have"
+    if _counts_rows(column):
+        return "it only counts the rows"
+    return ""
+
+
+def _is_constant(column: pd.Series[Any]) -> bool:
+    return not column.hasnans and int(column.nunique()) == 1
+
+
+def _is_id_like(column: pd.Series[Any]) -> bool:
+    if not isinstance(column.dtype, pd.CategoricalDtype):
+        return False
+    levels = len(column.cat.categories)
+    return levels >= ID_LIKE_MIN_LEVELS and levels > ID_LIKE_SHARE * column.count()
+
+
+def _counts_rows(column: pd.Series[Any]) -> bool:
+    if isinstance(column.dtype, pd.CategoricalDtype) or column.hasnans or len(column) < ID_LIKE_MIN_LEVELS:
+        return False
+    return bool((np.diff(column.to_numpy(dtype=np.float64)) == 1).all())
+
+
+def _remarks(columns: dict[str, pd.Series[Any]]) -> list[str]:
+    """What stays, but is worth knowing."""
+    constant = [name for name, column in columns.items() if _is_constant(column)]
+    wide = [
+        name
+        for name, column in columns.items()
+        if isinstance(column.dtype, pd.CategoricalDtype) and len(column.cat.categories) > MAX_LEVELS
+    ]
+    remarks = []
+    if constant:
+        remarks.append(f"kept as published, though the same in every row: {_these(constant)}")
+    if wide:
+        remarks.append(f"only the {MAX_LEVELS:,} most frequent training levels are told apart in {_these(wide)}")
+    return remarks
+
+
+def _these(names: list[str], shown: int = 5) -> str:
+    more = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return ", ".join(repr(name) for name in names[:shown]) + more

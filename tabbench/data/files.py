@@ -1,0 +1,246 @@
+"""Tables from files: CSV, TSV and parquet, plain or compressed. Types and task are inferred, and the notes say how."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import re
+import warnings
+import zlib
+from collections import Counter
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import pandas as pd
+
+from tabbench.contracts import LoadedData
+from tabbench.data.tables import categorical_columns, no_column
+from tabbench.errors import DataError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TaskName = Literal["classification", "regression"]
+
+READER_REVISION = 1
+"""Raised when the same file would be read differently: tables that older versions read are then read again."""
+FORMATS = {".csv": "csv", ".tsv": "tsv", ".parquet": "parquet", ".pq": "parquet"}
+COMPRESSIONS = (".gz", ".zst")
+SEPARATORS = (",", ";", "\t")
+FEW_VALUES = 20
+"""Up to so many distinct whole numbers in the target are classes."""
+
+
+def is_file_name(text: str) -> bool:
+    """Whether ``text`` ends as a file that can be read."""
+    return _format(Path(text)) is not None
+
+
+def read_file(path: Path, target: str, *, categorical: Sequence[str] = (), task: TaskName | None = None) -> LoadedData:
+    """Read a table.
+
+    Args:
+        path: the file; its name says what it is.
+        target: the column to predict.
+        categorical: columns that hold categories though their values are numbers.
+        task: instead of what the target looks like.
+
+    Raises:
+        DataError: on one line, with the name of the file.
+    """
+    try:
+        frame, notes = _parse(path, read_bytes(path))
+        for what, name in (("column", target), *(("categorical column", name) for name in categorical)):
+            if name not in frame.columns:
+                raise no_column(what, name, frame.columns)
+        features = frame.drop(columns=target)
+        chosen = {*categorical_columns(features), *categorical}
+        kinds = tuple(name for name in features if name in chosen)
+        notes += _doubts(features, kinds)
+        if task is None:
+            task, reason = infer_task(frame[target])
+            notes.append(f"{task}, because {reason}")
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
+    return LoadedData(frame, target, task, kinds, source=f"file {path.name}", notes=tuple(notes))
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    """All columns of a file, none of them a target."""
+    try:
+        return _parse(path, read_bytes(path))[0]
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
+
+
+def read_bytes(path: Path) -> bytes:
+    """The file as it is, after checks that it is one we can read."""
+    if path.is_dir():
+        raise DataError("this is a folder; a file is needed")
+    if not path.is_file():
+        beside = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
+        near = get_close_matches(path.name, beside, n=1)
+        raise DataError(f"there is no such file.{f' Did you mean: {path.with_name(near[0])}?' if near else ''}")
+    if _format(path) is None:
+        raise DataError(f"unknown kind of file; known are {', '.join(FORMATS)}, also with {' or '.join(COMPRESSIONS)}")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DataError(f"cannot be read ({error.strerror})") from None
+
+
+def infer_task(target: pd.Series[Any]) -> tuple[TaskName, str]:
+    """What a target looks like, and why."""
+    values = target.dropna()
+    distinct = int(values.nunique())
+    if pd.api.types.is_bool_dtype(values.dtype) or not pd.api.types.is_numeric_dtype(values.dtype):
+        return "classification", f"the target {target.name!r} holds text or categories"
+    whole = bool((values == values.round()).all())
+    kind = "whole numbers" if whole else "numbers"
+    found = f"the target {target.name!r} has {distinct:,} distinct {kind} in {len(values):,} rows"
+    few = distinct <= (FEW_VALUES if whole else 2) and distinct <= len(values) / 2
+    return "classification" if few else "regression", found
+
+
+def _format(path: Path) -> str | None:
+    name = path.name.lower()
+    for suffix in COMPRESSIONS:
+        name = name.removesuffix(suffix)
+    return FORMATS.get(Path(name).suffix)
+
+
+def _parse(path: Path, content: bytes) -> tuple[pd.DataFrame, list[str]]:
+    if not content:
+        raise DataError("the file is empty")
+    content = _decompress(path, content)
+    kind = _format(path)
+    if kind == "parquet":
+        return _parse_parquet(content)
+    return _parse_text(_decode(content), "\t" if kind == "tsv" else None), []
+
+
+def _decompress(path: Path, content: bytes) -> bytes:
+    import pyarrow as pa
+
+    suffix = path.suffix.lower()
+    try:
+        if suffix == ".gz":
+            return gzip.decompress(content)
+        if suffix == ".zst":
+            with pa.CompressedInputStream(pa.BufferReader(content), "zstd") as stream:
+                plain: bytes = stream.read()
+                return plain
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"not a whole {suffix} file ({error})") from None
+    return content
+
+
+def _decode(content: bytes) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise DataError(
+            f"not UTF-8 text (byte 0x{content[error.start]:02x} in line {line}): save it as UTF-8"
+        ) from None
+
+
+def _parse_text(text: str, separator: str | None) -> pd.DataFrame:
+    head = text[: text.find("\n")] if "\n" in text else text
+    if not head.strip():
+        raise DataError("the first line must name the columns, but is empty")
+    if "\0" in head:
+        raise DataError("not a text file")
+    if separator is None:
+        bare = re.sub(r'"[^"]*"', "", head)
+        separator = max(SEPARATORS, key=bare.count)
+    header = _fields(head, separator)
+    _refuse_repeated(header)
+    last = text.rstrip("\r\n").rpartition("\n")[2]
+    n_last = len(_fields(last, separator))
+    if '"' not in last and last != head and n_last < len(header):
+        raise DataError(f"the last line has {n_last} fields, the header {len(header)}: is the file cut off?")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
+            return pd.read_csv(
+                io.StringIO(text),
+                sep=separator,
+                na_values=["?"],
+                skipinitialspace=True,
+                index_col=False,
+                low_memory=False,
+            )
+    except (pd.errors.ParserError, pd.errors.ParserWarning, pd.errors.EmptyDataError, ValueError) as error:
+        detail = " ".join(str(error).split()).removeprefix("Error tokenizing data. C error: ")
+        raise DataError(f"not a table ({detail})") from None
+
+
+def _fields(line: str, separator: str) -> list[str]:
+    return next(csv.reader([line.rstrip("\r")], delimiter=separator, skipinitialspace=True), [])
+
+
+def _refuse_repeated(names: Sequence[str]) -> None:
+    # pandas would rename the second of two equal columns without a word.
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise DataError(f"several columns have the same name: {', '.join(map(repr, repeated))}")
+
+
+def _parse_parquet(content: bytes) -> tuple[pd.DataFrame, list[str]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    notes: list[str] = []
+    try:
+        table = pq.read_table(io.BytesIO(content))
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"not a readable parquet file ({' '.join(str(error).split())[:120]})") from None
+    _refuse_repeated(table.column_names)
+    columns = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if re.fullmatch(r"__index_level_\d+__", name):
+            notes.append(f"left out {name!r}, the index of a DataFrame")
+            continue
+        columns[name] = _simple_type(name, column, notes)
+    frame: pd.DataFrame = pa.table(columns).to_pandas()
+    return frame, notes
+
+
+def _simple_type(name: str, column: pa.ChunkedArray, notes: list[str]) -> pa.ChunkedArray:
+    """Numbers, text, booleans and categories as they are; dates as days; nothing else."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = column.type
+    if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        raise DataError(f"column {name!r} holds {kind}: only numbers, text, booleans, categories and dates can be used")
+    if pa.types.is_decimal(kind):
+        return pc.cast(column, pa.float64())
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        notes.append(f"{name!r} is a date: taken as days since 1970")
+        seconds = pc.cast(pc.cast(column, pa.timestamp("s"), safe=False), pa.int64())
+        return pc.divide(pc.cast(seconds, pa.float64()), 86400.0)
+    return column
+
+
+def _doubts(features: pd.DataFrame, categorical: Sequence[str]) -> list[str]:
+    """Columns whose type may not be what was meant."""
+    coded, dirty = [], []
+    for name, column in features.items():
+        values = column.dropna()
+        if name not in categorical:
+            if 2 < values.nunique() <= 10 and bool((values == values.round()).all()):
+                coded.append(str(name))
+        elif values.dtype.kind == "O" or pd.api.types.is_string_dtype(values.dtype):
+            distinct = pd.Series(values.unique()).astype(str)
+            numbers = pd.to_numeric(distinct, errors="coerce")
+            if len(distinct) > 10 and 0.9 < numbers.notna().mean() < 1:
+                dirty.append(f"{name!r} is text because of values such as {distinct[numbers.isna()].iloc[0]!r}")
+    if coded:
+        listed = ",".join(coded[:8]) + (",..." if len(coded) > 8 else "")
+        return [*dirty, f"taken as numbers, though few values may mean categories (--categorical {listed})"]
+    return dirty

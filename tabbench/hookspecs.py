@@ -1,0 +1,109 @@
+"""The contract on one page: five hooks, each returns descriptors.
+
+A descriptor names the class that does the work; the class is imported when a job needs it. So the module that
+holds the hooks must be light: it imports ``tabbench`` and nothing heavier.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import pluggy
+
+CONTRACT_VERSION = 1
+"""Raised when plugins written for an older tabbench would no longer work."""
+
+hookspec = pluggy.HookspecMarker("tabbench")
+hookimpl = pluggy.HookimplMarker("tabbench")
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """What a plugin says about one thing it offers, before anything heavy is imported."""
+
+    name: str
+    """What users type: lower-case letters, digits, ``_`` and ``-``."""
+    target: str
+    """Where the class is: ``"package.module:Class"``."""
+    config: str = ""
+    """Where the Config class is, if it stands in a module without heavy imports: planning then imports no torch."""
+    summary: str = ""
+    """One line for ``tabbench list``."""
+    paper: str = ""
+    """Authors, venue and year of the method; empty if there is none."""
+    aliases: tuple[str, ...] = ()
+    """Other names for the same thing, such as the paper's abbreviation of a dataset. Case does not matter."""
+    groups: tuple[str, ...] = ()
+    """Names under which several datasets are asked for at once, such as ``demo``."""
+    needs: tuple[str, ...] = ()
+    """Import names of packages that the class needs beyond tabbench's own dependencies."""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """Keyword arguments of the class, so that one class can serve several names (datasets and references)."""
+    uses_labels: bool = False
+    """For SSL methods: the class is a ``JointMethod``. Tables show such rows apart from label-free ones."""
+    gives: Literal["representation", "predictions"] = "representation"
+    """For joint methods: ``predictions`` if it trains the downstream model's own backbone to the end."""
+    untrained: bool = True
+    """For SSL methods: the class can build its encoder without training, for the ``untrained`` control."""
+    revision: int = 1
+    """Raise it when a change of the code changes results: stored results of older revisions are not reused."""
+    contract: int = CONTRACT_VERSION
+    """The contract version that the plugin was written for."""
+
+
+@hookspec
+def tabbench_datasets() -> list[Plugin]:  # type: ignore[empty-body]
+    """Datasets: classes that implement ``tabbench.Dataset``.
+
+    :return: one descriptor for each dataset; ``arguments`` go to its constructor.
+    """
+
+
+@hookspec
+def tabbench_ssl_methods() -> list[Plugin]:  # type: ignore[empty-body]
+    """Self-supervised methods: classes that implement ``tabbench.SSLMethod`` or ``tabbench.JointMethod``.
+
+    :return: one descriptor for each method; a ``JointMethod`` says ``uses_labels=True``.
+    """
+
+
+@hookspec
+def tabbench_models() -> list[Plugin]:  # type: ignore[empty-body]
+    """Downstream models: classes that implement ``tabbench.DownstreamModel``.
+
+    :return: one descriptor for each model.
+    """
+
+
+@hookspec
+def tabbench_executors() -> list[Plugin]:  # type: ignore[empty-body]
+    """Ways to run jobs: classes that implement ``tabbench.Executor``.
+
+    :return: one descriptor for each executor.
+    """
+
+
+@hookspec
+def tabbench_references() -> list[Plugin]:  # type: ignore[empty-body]
+    """Published results to compare with: classes that implement ``tabbench.Reference``.
+
+    :return: one descriptor for each set of results.
+    """
+
+
+KINDS: Mapping[str, str] = {
+    "ssl": "tabbench_ssl_methods",
+    "model": "tabbench_models",
+    "data": "tabbench_datasets",
+    "executor": "tabbench_executors",
+    "reference": "tabbench_references",
+}
+"""Kind of thing, as in ``tabbench list --json``, and the hook that offers it."""
+
+KIND_NAMES: Mapping[str, str] = {
+    "ssl": "SSL method",
+    "model": "model",
+    "data": "dataset",
+    "executor": "executor",
+    "reference": "reference",
+}

@@ -1,0 +1,68 @@
+"""The values that travel to and from an executor. All of them are JSON."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+Status = Literal["ok", "failed", "timeout", "out_of_memory", "killed", "pruned", "cancelled"]
+
+
+def content_key(value: Any) -> str:
+    """The name of what ``value`` determines: a hash of its canonical JSON."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One unit of work, self-contained: whoever has tabbench, the plugins and the folders can run it."""
+
+    key: str
+    """Hash of everything that determines the result."""
+    kind: str
+    """Which function of ``tabbench.runner`` does it: pretrain, encode, fit."""
+    label: str
+    """For people."""
+    payload: dict[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Job:
+        return cls(**value)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a job ended."""
+
+    status: Status
+    result: dict[str, Any] = field(default_factory=dict)
+    """What the job found out, to be joined to its record."""
+    error: str = ""
+    """One line, empty if all went well."""
+    traceback: str = ""
+    seconds: float = 0.0
+    """Wall time of the job itself, without the start of its process."""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Outcome:
+        return cls(**value)
+
+
+@dataclass(frozen=True)
+class Event:
+    """News of a job that is under way: progress, or (with ``outcome``) its end."""
+
+    key: str
+    step: int = 0
+    total: int = 0
+    metrics: dict[str, float] = field(default_factory=dict)
+    outcome: Outcome | None = None

@@ -1,0 +1,238 @@
+"""From a table to what a network reads, plain MLPs, and the part that methods with one encoder network share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal, Self, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from tabbench.context import Context
+from tabbench.nn.states import load_module, module_state
+from tabbench.scaling import Scaler, ScalingKind
+from tabbench.table import MISSING, UNKNOWN, Representation, Schema, Table
+
+ENCODE_BATCH = 4096
+"""Rows that are encoded at a time: it bounds memory and does not change results."""
+
+
+AnyModule = TypeVar("AnyModule", bound=nn.Module)
+
+
+class FeatureEncoder:
+    """Rows as a matrix ``(rows, features)``, and that matrix as network input ``(rows, width)``.
+
+    The matrix has one column per original feature: numbers (scaled, missing ones imputed by the ``Scaler``), behind
+    them a 0/1 column for each numeric column in which training rows have missing values, then category codes as floats.
+    Corruption can so replace whole features before ``encode`` makes the network's input; the code ``unknown`` hides a
+    category.
+
+    ``onehot``: a column per training level, and one for missing where training rows have missing values. An unknown
+    level is a block of zeros: there is no training row from which a weight of its own could be learnt.
+    ``ordinal``: codes stay plain numbers.
+    """
+
+    unknown = UNKNOWN
+    n_numeric: int
+    """Columns of the matrix before the category codes."""
+    n_features: int
+    """Columns of the matrix."""
+    width: int
+    """Columns of the network's input."""
+
+    def __init__(
+        self, schema: Schema, scaling: ScalingKind = "minmax", categories: Literal["onehot", "ordinal"] = "onehot"
+    ) -> None:
+        self.schema = schema
+        self.scaler = Scaler(scaling)
+        self.categories = categories
+
+    def fit(self, table: Table) -> Self:
+        """Learn scales and where values are missing from training rows."""
+        self.scaler.fit(table.numeric)
+        numeric_missing: NDArray[np.bool_] = np.any(np.isnan(table.numeric), axis=0)
+        return self._lay_out(numeric_missing, (table.categorical == MISSING).any(axis=0))
+
+    def _lay_out(self, numeric_missing: NDArray[np.bool_], categorical_missing: NDArray[np.bool_]) -> Self:
+        self.numeric_missing, self.categorical_missing = numeric_missing, categorical_missing
+        self.n_numeric = len(self.schema.numeric) + int(numeric_missing.sum())
+        self.n_features = self.width = self.n_numeric + len(self.schema.categorical)
+        self.one_hot = self.categories == "onehot" and bool(self.schema.categorical)
+        if not self.one_hot:
+            return self
+        # Where each code stands in the input; codes without a place go to an extra last column that is cut off.
+        n_levels = np.array([len(levels) for levels in self.schema.levels])
+        sizes = (n_levels + categorical_missing).tolist()
+        self.width = self.n_numeric + sum(sizes)
+        places: list[int] = []
+        start = self.n_numeric
+        for levels, size in zip(self.schema.levels, sizes, strict=True):
+            has_place_for_missing = size > len(levels)
+            places += [start + len(levels) if has_place_for_missing else self.width, self.width]
+            places += range(start, start + len(levels))
+            start += size
+        self._places = torch.tensor(places)
+        cardinalities = torch.tensor(self.schema.cardinalities)
+        self._offsets = cardinalities.cumsum(0) - cardinalities
+        return self
+
+    def matrix(self, table: Table, device: str = "cpu") -> torch.Tensor:
+        """``(rows, features)`` float32: scaled numbers, missing indicators, category codes."""
+        rows = np.empty((len(table), self.n_features), dtype=np.float32)
+        n_scaled = len(self.schema.numeric)
+        for start in range(0, len(table), ENCODE_BATCH):  # the scaler works in float64
+            part = slice(start, start + ENCODE_BATCH)
+            numeric = table.numeric[part]
+            rows[part, :n_scaled] = self.scaler.transform(numeric)
+            rows[part, n_scaled : self.n_numeric] = np.isnan(numeric[:, self.numeric_missing])
+            rows[part, self.n_numeric :] = table.categorical[part]
+        return torch.from_numpy(rows).to(device)
+
+    def encode(self, matrix: torch.Tensor) -> torch.Tensor:
+        """``(rows, width)`` network input of a matrix; without one-hot columns it is the matrix itself."""
+        if not self.one_hot:
+            return matrix
+        if self._places.device != matrix.device:
+            self._places, self._offsets = self._places.to(matrix.device), self._offsets.to(matrix.device)
+        codes = matrix[:, self.n_numeric :].long()
+        encoded = matrix.new_zeros(len(matrix), self.width + 1)
+        encoded[:, : self.n_numeric] = matrix[:, : self.n_numeric]
+        encoded.scatter_(1, self._places[codes + self._offsets], 1.0)
+        return encoded[:, : self.width]
+
+    def get_state(self) -> dict[str, NDArray[Any]]:
+        """The fitted arrays."""
+        return {
+            **self.scaler.get_state("inputs.scaler"),
+            "inputs.numeric_missing": self.numeric_missing,
+            "inputs.categorical_missing": self.categorical_missing,
+        }
+
+    def set_state(self, state: dict[str, NDArray[Any]]) -> Self:
+        """Take back what ``get_state`` gave."""
+        self.scaler.set_state(state, "inputs.scaler")
+        return self._lay_out(state["inputs.numeric_missing"], state["inputs.categorical_missing"])
+
+
+class MLP(nn.Sequential):
+    """``hidden`` blocks of Linear, activation and dropout, then a Linear to ``out`` unless it is None.
+
+    >>> MLP(54, [256, 256], 128).out_features
+    128
+    """
+
+    def __init__(
+        self,
+        n_inputs: int,
+        hidden: Sequence[int],
+        out: int | None = None,
+        *,
+        activation: Callable[[], nn.Module] = nn.ReLU,
+        dropout: float = 0.0,
+    ) -> None:
+        layers: list[nn.Module] = []
+        width = n_inputs
+        for size in hidden:
+            layers += [nn.Linear(width, size), activation()]
+            if dropout:
+                layers.append(nn.Dropout(dropout))
+            width = size
+        if out is not None:
+            layers.append(nn.Linear(width, out))
+            width = out
+        super().__init__(*layers)
+        self.out_features = width
+
+
+def glorot_(module: AnyModule) -> AnyModule:
+    """Glorot-uniform weights and zero biases in every Linear of ``module``, in place, as Keras initialises them."""
+    for layer in module.modules():
+        if isinstance(layer, nn.Linear):
+            nn.init.xavier_uniform_(layer.weight)
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
+    return module
+
+
+@contextmanager
+def seeded(seed: int, device: str = "cpu") -> Iterator[None]:
+    """Initialisation and dropout inside draw from ``seed``; the global generators are as before afterwards."""
+    is_cuda = torch.device(device).type == "cuda"
+    with torch.random.fork_rng(devices=[torch.device(device)] if is_cuda else []):
+        torch.default_generator.manual_seed(seed)
+        if is_cuda:
+            with torch.cuda.device(device):
+                torch.cuda.manual_seed(seed)
+        yield
+
+
+def encode_in_batches(
+    table: Table, embed: Callable[[Table], torch.Tensor], batch_size: int = ENCODE_BATCH
+) -> Representation:
+    """What ``embed`` makes of the rows, ``batch_size`` at a time, without gradients."""
+    with torch.no_grad():
+        first = embed(table.take(slice(0, batch_size))).cpu()
+        array = np.empty((len(table), *first.shape[1:]), dtype=np.float32)
+        array[:batch_size] = first.numpy()
+        for start in range(batch_size, len(table), batch_size):
+            rows = slice(start, start + batch_size)
+            array[rows] = embed(table.take(rows)).cpu().numpy()
+    return Representation(array)
+
+
+class NetworkEncoder:
+    """The part of an ``SSLMethod`` or ``JointMethod`` that is the same wherever one network does the encoding.
+
+    Name it first among the bases. A method says ``make_inputs``, ``make_network`` and ``embed``; what only the pretext
+    task needs (heads, decoders) it builds itself, and it is not stored.
+    """
+
+    config: Any
+    schema: Schema
+    device: str
+    inputs: FeatureEncoder
+    network: nn.Module
+    encode_batch: int = ENCODE_BATCH
+    """Rows that ``encode`` works on at a time."""
+
+    @abstractmethod
+    def make_inputs(self) -> FeatureEncoder:
+        """The input encoder for ``self.schema``, not yet fitted."""
+
+    @abstractmethod
+    def make_network(self) -> nn.Module:
+        """The encoder network for ``self.inputs``, initialised from torch's global generator."""
+
+    @abstractmethod
+    def embed(self, matrix: torch.Tensor) -> torch.Tensor:
+        """The representation of rows given as ``self.inputs.matrix``; the network is in evaluation mode."""
+
+    def initialise(self, table: Table, context: Context) -> None:
+        """Fit the inputs on ``table`` and build the untrained network."""
+        self.schema = table.schema
+        self.device = context.device
+        self.inputs = self.make_inputs().fit(table)
+        with seeded(context.seed("init")):
+            self.network = self.make_network().to(self.device)
+
+    def encode(self, table: Table) -> Representation:
+        """Encode rows in batches, each row for itself."""
+        self.network.eval()
+        return encode_in_batches(
+            table, lambda rows: self.embed(self.inputs.matrix(rows, self.device)), self.encode_batch
+        )
+
+    def get_state(self) -> dict[str, NDArray[Any]]:
+        return {**self.inputs.get_state(), **module_state(self.network, "network")}
+
+    def set_state(self, state: dict[str, NDArray[Any]]) -> None:
+        self.inputs = self.make_inputs().set_state(state)
+        with seeded(0):
+            self.network = self.make_network()
+        load_module(self.network, state, "network")
+        self.network.to(self.device)

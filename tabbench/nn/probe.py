@@ -1,0 +1,109 @@
+"""Linear models in closed form or by L-BFGS, and the linear probe that SSL methods are tuned by."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812 - the name everybody uses
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tabbench.errors import TabbenchError
+from tabbench.nn.inputs import Inputs, flat_columns
+from tabbench.table import Representation, Task
+
+PROBE_ROWS = 10_000
+"""Training rows that the probe looks at."""
+RIDGE_PENALTIES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
+"""Penalties per training row, for columns of unit variance."""
+
+
+class LinearMap(NamedTuple):
+    """``x @ weight + bias``"""
+
+    weight: Tensor
+    bias: Tensor
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return x @ self.weight + self.bias
+
+
+def ridge_path(x: Tensor, y: Tensor, penalties: Sequence[float]) -> Iterator[tuple[float, LinearMap]]:
+    """Penalties with the ridge regression of the columns of ``y`` (rows, outputs); the bias is free.
+
+    A penalty counts per row. Those too small for the rounding of the data are left out. Solved in double
+    precision from the smaller of the two Gram matrices.
+    """
+    n, p = x.shape
+    wide = p > n
+    x_mean, y_mean = x.mean(dim=0), y.mean(dim=0)
+    targets = y - y_mean
+    if wide:
+        centred = x - x_mean
+        gram, right = (centred @ centred.T).double(), targets.double()
+    else:  # centred afterwards: a tall x is large, and not copied
+        gram = (x.T @ x).double() - n * torch.outer(x_mean.double(), x_mean.double())
+        right = (x.T @ targets).double()
+    for penalty in penalties:
+        regular = gram + n * penalty * torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
+        factor, failed = torch.linalg.cholesky_ex(regular)
+        if int(failed):
+            continue
+        solution = torch.cholesky_solve(right, factor).to(x.dtype)
+        weight = centred.T @ solution if wide else solution
+        yield penalty, LinearMap(weight, y_mean - x_mean @ weight)
+
+
+def logistic_path(
+    x: Tensor, y: Tensor, n_classes: int, penalties: Sequence[float], max_iterations: int
+) -> Iterator[tuple[float, LinearMap]]:
+    """Penalties with multinomial logistic regression by L-BFGS, each started from the solution before.
+
+    Minimises the mean cross-entropy plus ``penalty / 2`` times the squared norm of the weights; the bias is free. Give
+    the penalties from strong to weak.
+    """
+    weight = torch.zeros(x.shape[1], n_classes, device=x.device, requires_grad=True)
+    bias = torch.zeros(n_classes, device=x.device, requires_grad=True)
+    for penalty in penalties:
+        optimizer = torch.optim.LBFGS([weight, bias], max_iter=max_iterations, line_search_fn="strong_wolfe")
+
+        def objective(penalty: float = penalty, optimizer: torch.optim.LBFGS = optimizer) -> Tensor:
+            optimizer.zero_grad()
+            loss = F.cross_entropy(x @ weight + bias, y) + 0.5 * penalty * weight.square().sum()
+            loss.backward()  # type: ignore[no-untyped-call]
+            return loss
+
+        optimizer.step(objective)  # type: ignore[no-untyped-call]
+        yield penalty, LinearMap(weight.detach().clone(), bias.detach().clone())
+
+
+def probe_score(
+    train_x: NDArray[np.float32], train_y: NDArray[Any], val_x: NDArray[np.float32], val_y: NDArray[Any], task: Task
+) -> float:
+    """How well validation labels follow linearly from representations: accuracy, or minus the RMSE; higher is better.
+
+    Ridge regression on standardised columns, of the label or of one 0/1 column per class (the class with the largest
+    value is the answer); the penalty is the best of seven. At most 10,000 training rows, evenly spaced, are looked at.
+    Tokens (rows, d, h) are laid side by side.
+    """
+    rows = np.unique(np.linspace(0, len(train_x) - 1, min(len(train_x), PROBE_ROWS)).astype(int))
+    train = Representation(flat_columns(train_x[rows]))
+    inputs = Inputs().fit(train)
+    x, x_val = (inputs.transform(part).numeric for part in (train, Representation(flat_columns(val_x))))
+    assert x is not None
+    assert x_val is not None
+    if not (torch.isfinite(x).all() and torch.isfinite(x_val).all()):
+        raise TabbenchError("the representation has values that are not finite")
+    if task.is_regression:
+        y, y_val = (torch.from_numpy(np.array(part, dtype=np.float32))[:, None] for part in (train_y[rows], val_y))
+        return max(-math.sqrt(float(F.mse_loss(model(x_val), y_val))) for _, model in ridge_path(x, y, RIDGE_PENALTIES))
+    n_classes = max(task.n_classes, 2)
+    y = F.one_hot(torch.from_numpy(np.array(train_y[rows], dtype=np.int64)), n_classes).float()
+    y_val = torch.from_numpy(np.array(val_y, dtype=np.int64))
+    return max(
+        float((model(x_val).argmax(dim=1) == y_val).double().mean()) for _, model in ridge_path(x, y, RIDGE_PENALTIES)
+    )

@@ -1,0 +1,294 @@
+"""Supervised training of networks: one loop, and the base class of models that need no more than a backbone.
+
+A plugin's model is a ``NetworkConfig`` and a ``Backbone``; batches, loss, schedule, early stopping and prediction are
+here.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812 - the name everybody uses
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from tabbench.context import Context
+from tabbench.contracts import DownstreamModel
+from tabbench.errors import DeadlineReached, TabbenchError, UsageError
+from tabbench.network_config import MIN_BATCH, NetworkConfig
+from tabbench.nn.batches import count_batches, shuffled_batches
+from tabbench.nn.encoders import seeded
+from tabbench.nn.inputs import Batch, Inputs, InputShape, Rows
+from tabbench.nn.schedules import warmup_cosine
+from tabbench.table import Features, Labelled, Task
+
+MAX_ATTENTION_BYTES = 2**30
+
+
+class Backbone(nn.Module):
+    """A network without its head: takes a ``Batch``, returns hidden vectors ``(rows, out_features)``."""
+
+    out_features: int
+    attention_bytes: int = 0
+    """What attention weights of one row take in training; ``batch_size=auto`` keeps those of a batch below 1 GiB."""
+
+
+class Network(nn.Module):
+    """A backbone and the linear layer on top of it."""
+
+    def __init__(self, backbone: Backbone, n_outputs: int) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.head = nn.Linear(backbone.out_features, n_outputs)
+
+    def forward(self, batch: Batch) -> Tensor:
+        output: Tensor = self.head(self.backbone(batch))
+        return output
+
+
+class Objective:
+    """What a network is trained for: targets, loss, predictions and score of a task.
+
+    Regression targets are standardised with the training labels once more. Labels of the harness already are, so that
+    this changes nothing there; outside it, learning rates keep their meaning.
+    """
+
+    def __init__(self, task: Task, train_y: NDArray[Any]) -> None:
+        self.task = task
+        self.centre, self.scale = 0.0, 1.0
+        if task.is_regression:
+            self.centre = float(np.mean(train_y, dtype=np.float64))
+            self.scale = float(np.std(train_y, dtype=np.float64)) or 1.0
+
+    def targets(self, y: NDArray[Any], device: str | torch.device) -> Tensor:
+        """Labels as ``loss`` and ``score`` want them."""
+        if self.task.kind == "multiclass":
+            return torch.from_numpy(np.array(y, dtype=np.int64)).to(device)
+        standardised = (np.asarray(y, dtype=np.float64) - self.centre) / self.scale
+        return torch.from_numpy(standardised.astype(np.float32)).to(device)
+
+    def loss(self, output: Tensor, target: Tensor) -> Tensor:
+        """Mean loss: binary cross-entropy, cross-entropy or squared error."""
+        if self.task.kind == "multiclass":
+            return F.cross_entropy(output, target)
+        if self.task.kind == "binary":
+            return F.binary_cross_entropy_with_logits(output.squeeze(-1), target)
+        return F.mse_loss(output.squeeze(-1), target)
+
+    def score(self, output: Tensor, target: Tensor) -> float:
+        """Accuracy, or minus the RMSE in the unit of the labels: higher is better."""
+        if self.task.is_regression:
+            return -self.scale * math.sqrt(float(F.mse_loss(output.squeeze(-1), target)))
+        chosen = output.argmax(dim=1) if self.task.kind == "multiclass" else (output.squeeze(-1) > 0)
+        return float((chosen == target).double().mean())
+
+    def predictions(self, output: Tensor) -> NDArray[np.float32]:
+        """Class probabilities ``(rows, n_classes)``, or numbers in the unit of the labels."""
+        if self.task.kind == "multiclass":
+            values = output.softmax(dim=1)
+        elif self.task.kind == "binary":
+            positive = output.sigmoid()
+            values = torch.cat([1 - positive, positive], dim=1)
+        else:
+            values = output.squeeze(-1) * self.scale + self.centre
+        array: NDArray[np.float32] = values.float().cpu().numpy()
+        return array
+
+
+@dataclass
+class History:
+    """The course of a training, one entry per epoch; part of a record's diagnostics."""
+
+    best_epoch: int = 0
+    """Epoch (from 1) whose weights were kept."""
+    train_loss: list[float] = field(default_factory=list)
+    validation_loss: list[float] = field(default_factory=list)
+    validation_score: list[float] = field(default_factory=list)
+    """Accuracy, or minus the RMSE."""
+
+    @property
+    def n_epochs(self) -> int:
+        return len(self.train_loss)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"n_epochs": self.n_epochs, **asdict(self)}
+
+
+class NetworkModel(DownstreamModel):
+    """Base of downstream networks: a subclass has a ``Config`` and makes a backbone."""
+
+    Config: ClassVar[type[NetworkConfig]] = NetworkConfig
+
+    @abstractmethod
+    def build(self, shape: InputShape) -> Backbone:
+        """A new backbone for inputs of ``shape``, initialised from torch's global generator."""
+
+    def is_decayed(self, name: str) -> bool:
+        """Whether weight decay applies to the parameter called ``name``."""
+        return True
+
+    def fit(self, train: Labelled, validation: Labelled, task: Task, context: Context) -> None:
+        if len(train.y) < MIN_BATCH or len(validation.y) == 0:
+            raise UsageError(
+                f"a network needs at least {MIN_BATCH} training rows and one validation row, "
+                f"not {len(train.y)} and {len(validation.y)}"
+            )
+        config: NetworkConfig = self.config
+        self.device = context.device
+        self.inputs = Inputs(config.scaling).fit(train.features)
+        self.objective = Objective(task, train.y)
+        with seeded(context.seed("init"), context.device):
+            self.network = Network(self.build(self.inputs.shape), task.n_outputs).to(context.device)
+        self.batch_size = choose_batch_size(config.batch_size, len(train.y), self.network.backbone.attention_bytes)
+        self.memory = context.memory
+        rows = [self.inputs.load(part.features, context.device, context.memory) for part in (train, validation)]
+        targets = [self.objective.targets(part.y, context.device) for part in (train, validation)]
+        self.diagnostics = {
+            "parameters": sum(parameter.numel() for parameter in self.network.parameters()),
+            "batch_size": self.batch_size,
+        }
+        history = train_network(
+            self.network,
+            make_optimizer(self.network, config, self.is_decayed),
+            (rows[0], targets[0]),
+            (rows[1], targets[1]),
+            self.objective,
+            config,
+            self.batch_size,
+            context,
+        )
+        self.diagnostics |= history.to_json()
+
+    def predict(self, features: Features) -> NDArray[np.float32]:
+        rows = self.inputs.load(features, self.device, self.memory)
+        return self.objective.predictions(forward_all(self.network, rows, 2 * self.batch_size))
+
+    def make_backbone(self, example: Features, context: Context) -> Backbone:
+        """An untrained backbone; ``example`` must be what the ``Inputs`` are fitted on, the training features."""
+        with seeded(context.seed("init"), context.device):
+            return self.build(InputShape.of(example)).to(context.device)
+
+
+def train_network(
+    network: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    train: tuple[Rows, Tensor],
+    validation: tuple[Rows, Tensor],
+    objective: Objective,
+    config: NetworkConfig,
+    batch_size: int,
+    context: Context,
+) -> History:
+    """Train until validation stops to improve, and leave ``network`` with its best weights.
+
+    Validation figures are over the whole split. ``context.report`` is called after every epoch with ``train_loss`` and
+    ``validation`` (higher is better).
+    """
+    history = History()
+    best: tuple[float, float] | None = None
+    weights: dict[str, Tensor] = {}
+    order = context.generator("batches")
+    with seeded(context.seed("dropout"), context.device):
+        for epoch in range(1, config.max_epochs + 1):
+            train_loss = run_epoch(network, optimizer, *train, objective, config, batch_size, epoch, order, context)
+            output = forward_all(network, validation[0], 2 * batch_size)
+            loss = float(objective.loss(output, validation[1]))
+            score = objective.score(output, validation[1])
+            history.train_loss.append(train_loss)
+            history.validation_loss.append(loss)
+            history.validation_score.append(score)
+            goodness = (score if config.stop_on == "metric" else -loss, -loss)
+            if math.isfinite(loss) and (best is None or goodness > best):
+                best = goodness
+                history.best_epoch = epoch
+                weights = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+            context.report(epoch, config.max_epochs, train_loss=train_loss, validation=score)
+            if epoch - history.best_epoch >= config.patience:
+                break
+    if best is None:
+        raise TabbenchError(f"the training diverged: no finite validation loss in {history.n_epochs} epochs; lower lr")
+    network.load_state_dict(weights)
+    return history
+
+
+def run_epoch(
+    network: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    rows: Rows,
+    targets: Tensor,
+    objective: Objective,
+    config: NetworkConfig,
+    batch_size: int,
+    epoch: int,
+    order: torch.Generator,
+    context: Context,
+) -> float:
+    """One pass over the training rows; returns the mean loss over them."""
+    n_steps = count_batches(len(rows), batch_size, min_rows=MIN_BATCH)
+    network.train()
+    total = torch.zeros((), device=rows.device)
+    n_rows = 0
+    for step, index in enumerate(shuffled_batches(len(rows), batch_size, order, min_rows=MIN_BATCH)):
+        if config.schedule == "cosine":
+            factor = warmup_cosine((epoch - 1) * n_steps + step, config.max_epochs * n_steps)
+            for group in optimizer.param_groups:
+                group["lr"] = config.lr * factor
+        loss = train_step(network, optimizer, objective, rows.batch(index), targets[index])
+        total += loss * len(index)
+        n_rows += len(index)
+        if context.deadline is not None and time.monotonic() > context.deadline:  # an epoch can be long
+            raise DeadlineReached(f"the time was used up in epoch {epoch} of {config.max_epochs}")
+    return float(total) / n_rows
+
+
+def train_step(
+    network: nn.Module, optimizer: torch.optim.Optimizer, objective: Objective, batch: Batch, target: Tensor
+) -> Tensor:
+    """One step of the optimizer; returns the loss before it, still on the device."""
+    loss = objective.loss(network(batch), target)
+    optimizer.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    optimizer.step()
+    return loss.detach()
+
+
+@torch.inference_mode()
+def forward_all(network: nn.Module, rows: Rows, batch_size: int) -> Tensor:
+    """Outputs for all rows, in evaluation mode."""
+    network.eval()
+    return torch.cat([network(batch) for batch in rows.in_order(batch_size)])
+
+
+def make_optimizer(
+    network: nn.Module, config: NetworkConfig, is_decayed: Callable[[str], bool] = lambda name: True
+) -> torch.optim.AdamW:
+    """AdamW, fused where the device has it; weight decay applies to parameters for which ``is_decayed(name)``."""
+    groups: dict[bool, list[nn.Parameter]] = {True: [], False: []}
+    for name, parameter in network.named_parameters():
+        groups[is_decayed(name)].append(parameter)
+    return torch.optim.AdamW(
+        [
+            {"params": groups[decayed], "weight_decay": config.weight_decay if decayed else 0.0}
+            for decayed in (True, False)
+            if groups[decayed]
+        ],
+        lr=config.lr,
+        fused=next(network.parameters()).device.type in ("cpu", "cuda", "mps"),
+    )
+
+
+def choose_batch_size(wanted: int | Literal["auto"], n_rows: int, attention_bytes: int = 0) -> int:
+    """``auto`` is the power of two next to a 64th of the rows, between 32 and 512, or what memory allows if less."""
+    if wanted != "auto":
+        return wanted
+    size = min(max(1 << max(round(math.log2(n_rows / 64)), 0), 32), 512)
+    while size > MIN_BATCH and size * attention_bytes > MAX_ATTENTION_BYTES:
+        size //= 2
+    return size

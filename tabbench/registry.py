@@ -1,0 +1,303 @@
+"""Entry points -> pluggy -> Registry. The sole user of the plugin manager.
+
+Plugins are loaded one by one: a broken one becomes a ``Problem`` that names its distribution, and costs nobody else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, cast
+
+import pluggy
+
+from tabbench import hookspecs
+from tabbench.errors import PluginError, UsageError, unknown
+from tabbench.hookspecs import CONTRACT_VERSION, KIND_NAMES, KINDS, Plugin
+
+if TYPE_CHECKING:
+    from tabbench.config import Config
+
+GROUP = "tabbench"
+DISABLED_VARIABLE = "TABBENCH_DISABLED_PLUGINS"
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
+CLASS_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Something that a plugin offers, and whose it is."""
+
+    kind: str
+    plugin: Plugin
+    distribution: str
+    version: str
+    file: Path | None = None
+    """The file of ``--plugin FILE``; None for installed plugins."""
+    module: str = ""
+    """The module that holds the hooks."""
+
+    @property
+    def name(self) -> str:
+        return self.plugin.name
+
+    @property
+    def revision(self) -> int | str:
+        """What stands for the code in the key of a result: the plugin's word, or the content of an unpublished file."""
+        if self.file is None:
+            return self.plugin.revision
+        return hashlib.sha256(self.file.read_bytes()).hexdigest()[:12]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "summary": self.plugin.summary,
+            "paper": self.plugin.paper,
+            "aliases": list(self.plugin.aliases),
+            "groups": list(self.plugin.groups),
+            "uses_labels": self.plugin.uses_labels,
+            "distribution": self.distribution,
+            "version": self.version,
+        }
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A plugin that could not be taken, and why."""
+
+    distribution: str
+    message: str
+    names: frozenset[tuple[str, str]] = frozenset()
+    """(kind, name) of what is missing because of it, as far as known."""
+
+    def __str__(self) -> str:
+        return f"plugin of {self.distribution}: {self.message}"
+
+
+@dataclass
+class Registry:
+    """Everything that can be used by name."""
+
+    _entries: dict[tuple[str, str], Entry] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+    def entries(self, kind: str | None = None) -> list[Entry]:
+        """All entries, or those of a kind, by kind and name."""
+        order = list(KINDS)
+        chosen = [entry for entry in self._entries.values() if kind in (None, entry.kind)]
+        return sorted(chosen, key=lambda entry: (order.index(entry.kind), entry.name))
+
+    def names(self, kind: str) -> list[str]:
+        return [entry.name for entry in self.entries(kind)]
+
+    def groups(self, kind: str = "data") -> dict[str, list[Entry]]:
+        """Entries by the group names they carry."""
+        found: dict[str, list[Entry]] = {}
+        for entry in self.entries(kind):
+            for group in entry.plugin.groups:
+                found.setdefault(group, []).append(entry)
+        return found
+
+    def find(self, kind: str, name: str) -> Entry:
+        """The entry that goes by ``name`` or an alias, in any case."""
+        wanted = name.lower()
+        for entry in self.entries(kind):
+            if wanted == entry.name or wanted in (alias.lower() for alias in entry.plugin.aliases):
+                return entry
+        for problem in self.problems:
+            if (kind, wanted) in problem.names:
+                raise PluginError(f"{KIND_NAMES[kind]} {name!r} cannot be used: {problem}")
+        available = self.names(kind) + (list(self.groups()) if kind == "data" else [])
+        raise unknown(KIND_NAMES[kind], name, available)
+
+    def load(self, entry: Entry) -> Any:
+        """Import the class behind an entry."""
+        for package in entry.plugin.needs:
+            if importlib.util.find_spec(package) is None:
+                raise PluginError(
+                    f"{KIND_NAMES[entry.kind]} {entry.name!r} needs the package {package!r}, which is not installed"
+                )
+        return import_class(entry.plugin.target, entry.distribution)
+
+    def load_config(self, entry: Entry) -> type[Config]:
+        """The Config class of an entry; heavy libraries stay out if the plugin names it apart."""
+        if entry.plugin.config:
+            return cast("type[Config]", import_class(entry.plugin.config, entry.distribution))
+        return cast("type[Config]", self.load(entry).Config)
+
+
+def import_class(path: str, distribution: str) -> Any:
+    """``"package.module:Class"`` imported; whatever goes wrong is said in one line that names the distribution."""
+    module_name, _, class_name = path.partition(":")
+    try:
+        return getattr(importlib.import_module(module_name), class_name)
+    except Exception as error:
+        raise PluginError(f"plugin of {distribution}: cannot import {path}: {_one_line(error)}") from error
+
+
+def make_registry(
+    files: Iterable[Path | str] = (),
+    points: Sequence[EntryPoint] | None = None,
+    disabled: Iterable[str] | None = None,
+) -> Registry:
+    """Collect what installed plugins and ``files`` offer.
+
+    Args:
+        files: unpublished plugins (``--plugin FILE``).
+        points: entry points instead of the installed ones, for tests.
+        disabled: entry-point or distribution names to leave out; by default from ``TABBENCH_DISABLED_PLUGINS``.
+    """
+    if disabled is None:
+        disabled = os.environ.get(DISABLED_VARIABLE, "").split(",")
+    blocked = {name.strip() for name in disabled if name.strip()}
+    registry = Registry()
+    manager = pluggy.PluginManager(GROUP)
+    manager.add_hookspecs(hookspecs)
+    offers: list[Entry] = []
+    for point in entry_points(group=GROUP) if points is None else points:
+        distribution, version = _origin(point)
+        if point.name in blocked or distribution in blocked:
+            continue
+        try:
+            module = point.load()
+        except Exception as error:
+            # What it would have offered is not known; by convention a plugin offers the name of its entry point.
+            names = frozenset((kind, point.name) for kind in KINDS)
+            registry.problems.append(Problem(distribution, f"cannot import {point.value}: {_one_line(error)}", names))
+            continue
+        offers += _take(registry, manager, module, distribution, version)
+    for file in files:
+        path = Path(file)
+        found = _take(registry, manager, load_file(path), str(path), "unpublished", path.resolve())
+        if not found:
+            raise PluginError(f"--plugin {path}: it has no @hookimpl that offers anything; see docs/plugins.md")
+        offers += found
+    _settle(registry, offers)
+    return registry
+
+
+def load_file(path: Path) -> ModuleType:
+    """Import an unpublished plugin under a name that its content decides; a second call gives the same module."""
+    if not path.is_file():
+        raise UsageError(f"--plugin {path}: there is no such file")
+    if path.suffix != ".py":
+        raise UsageError(f"--plugin {path}: not a Python file")
+    name = f"tabbench_file_{re.sub(r'[^a-z0-9]', '_', path.stem.lower())}_{_digest(path)}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path.resolve())
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise PluginError(f"--plugin {path}: cannot import it: {_one_line(error)}") from error
+    return module
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+
+
+def _origin(point: EntryPoint) -> tuple[str, str]:
+    distribution = point.dist
+    return (distribution.name, distribution.version) if distribution is not None else (point.value, "unknown")
+
+
+def _one_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def _take(
+    registry: Registry,
+    manager: pluggy.PluginManager,
+    module: ModuleType,
+    distribution: str,
+    version: str,
+    file: Path | None = None,
+) -> list[Entry]:
+    """Register one module; what its hooks return, as far as it is sound."""
+    unknown_hooks = [name for name in vars(module) if name.startswith("tabbench_") and _is_hook(module, name, manager)]
+    if unknown_hooks:
+        known = ", ".join(KINDS.values())
+        registry.problems.append(
+            Problem(distribution, f"{unknown_hooks[0]} is no hook of tabbench; there are: {known}")
+        )
+    manager.register(module)
+    return list(_offers(registry, manager, module, distribution, version, file))
+
+
+def _is_hook(module: ModuleType, name: str, manager: pluggy.PluginManager) -> bool:
+    marked = manager.parse_hookimpl_opts(module, name) is not None
+    return marked and name not in KINDS.values()
+
+
+def _offers(
+    registry: Registry,
+    manager: pluggy.PluginManager,
+    module: ModuleType,
+    distribution: str,
+    version: str,
+    file: Path | None,
+) -> Iterator[Entry]:
+    for kind, hook_name in KINDS.items():
+        hook = getattr(manager.hook, hook_name)
+        for implementation in hook.get_hookimpls():
+            if implementation.plugin is not module:
+                continue
+            try:
+                plugins = list(implementation.function())
+            except Exception as error:
+                registry.problems.append(Problem(distribution, f"{hook_name}() failed: {_one_line(error)}"))
+                continue
+            for plugin in plugins:
+                fault = _fault(plugin)
+                if fault:
+                    name = getattr(plugin, "name", "?")
+                    registry.problems.append(Problem(distribution, fault, frozenset({(kind, str(name))})))
+                else:
+                    yield Entry(kind, plugin, distribution, version, file, module.__name__)
+
+
+def _fault(plugin: object) -> str:
+    """What is wrong with a descriptor; empty if nothing is."""
+    if not isinstance(plugin, Plugin):
+        return f"a hook must return tabbench.Plugin descriptors, not {type(plugin).__name__}"
+    if plugin.contract != CONTRACT_VERSION:
+        return (
+            f"{plugin.name!r} is written for version {plugin.contract} of the plugin contract, "
+            f"this tabbench has version {CONTRACT_VERSION}: update one of the two"
+        )
+    if not NAME.fullmatch(plugin.name):
+        return f"bad name {plugin.name!r}: lower-case letters, digits, '_' and '-' are allowed"
+    if not CLASS_PATH.fullmatch(plugin.target):
+        return f"{plugin.name!r} has the bad target {plugin.target!r}: it must look like 'package.module:Class'"
+    return ""
+
+
+def _settle(registry: Registry, offers: Sequence[Entry]) -> None:
+    """Enter what one distribution offers; refuse what several do, naming all of them."""
+    claims: dict[tuple[str, str], list[Entry]] = {}
+    for entry in offers:
+        claims.setdefault((entry.kind, entry.name), []).append(entry)
+    for place, entries in claims.items():
+        if len(entries) == 1:
+            registry._entries[place] = entries[0]
+            continue
+        rivals = " and ".join(entry.distribution for entry in entries)
+        what = f"{KIND_NAMES[place[0]]} {place[1]!r}"
+        message = f"{what} is offered by {rivals}: uninstall one, or name one in {DISABLED_VARIABLE}"
+        registry.problems.append(Problem(entries[-1].distribution, message, frozenset({place})))

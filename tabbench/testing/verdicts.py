@@ -1,0 +1,167 @@
+"""From checks to verdicts, for the command line and for pytest."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from tabbench.errors import UsageError, unknown
+from tabbench.testing.common import CONFIG_CHECKS, HOOK_CHECKS
+from tabbench.testing.encoding import JOINT_CHECKS, LABEL_FREE_CHECKS
+from tabbench.testing.loading import DATASET_CHECKS
+from tabbench.testing.predicting import MODEL_CHECKS
+from tabbench.testing.subject import CheckFailed, Skipped, Subject, find_subject
+
+if TYPE_CHECKING:
+    import pytest
+
+Status = Literal["passed", "failed", "expected", "unexpected", "skipped"]
+CHECKS: Mapping[str, tuple[Callable[[Subject], None], ...]] = {
+    "ssl": HOOK_CHECKS + CONFIG_CHECKS + JOINT_CHECKS + LABEL_FREE_CHECKS,
+    "joint_representation": HOOK_CHECKS + CONFIG_CHECKS + JOINT_CHECKS,
+    "joint_predictions": HOOK_CHECKS + CONFIG_CHECKS + MODEL_CHECKS,
+    "model": HOOK_CHECKS + CONFIG_CHECKS + MODEL_CHECKS,
+    "data": HOOK_CHECKS + DATASET_CHECKS,
+}
+
+
+@dataclass(frozen=True)
+class Check:
+    """One promise, and the function that tries to break it."""
+
+    function: Callable[[Subject], None]
+
+    @property
+    def name(self) -> str:
+        return self.function.__name__
+
+    @property
+    def promise(self) -> str:
+        """The docstring of the function."""
+        return " ".join((self.function.__doc__ or "").split())
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __call__(self, plugin: type | str | Subject) -> None:
+        """Try it on a plugin.
+
+        Raises:
+            CheckFailed: the promise is broken; whatever a plugin raises becomes one.
+            Skipped: it does not apply, or cannot be judged.
+        """
+        subject = find_subject(plugin)
+        subject.note = ""
+        try:
+            self.function(subject)
+        except (CheckFailed, Skipped):
+            raise
+        except Exception as error:
+            raise CheckFailed(f"{type(error).__name__}: {' '.join(str(error).split())}") from error
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How one check ended."""
+
+    check: str
+    promise: str
+    status: Status
+    note: str = ""
+    """Why it failed or was skipped, why a failure was expected, or what the check has to add."""
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is to be done: an expected failure is, a check that passes unexpectedly is not."""
+        return self.status in ("passed", "expected", "skipped")
+
+
+def checks_for(kind: str) -> list[Check]:
+    """The checks of a kind of plugin: ssl, joint_representation, joint_predictions, model or data."""
+    if kind not in CHECKS:
+        raise unknown("kind of plugin", kind, CHECKS)
+    return [Check(function) for function in CHECKS[kind]]
+
+
+def check_plugin(
+    plugin: type | str | Subject,
+    *,
+    kind: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    expected_failures: Mapping[str, str] | None = None,
+    files: Iterable[Path | str] = (),
+    on_verdict: Callable[[Verdict], None] = lambda verdict: None,
+) -> list[Verdict]:
+    """Run all checks of a plugin.
+
+    Args:
+        plugin: a class, or the name of a registered plugin.
+        kind: ssl, model or data, where a name is registered as more than one.
+        settings: settings that make the checks fast, on top of the preset ``check`` or ``quick``.
+        expected_failures: names of checks that fail, each with its reason.
+        files: unpublished plugins to register (``--plugin FILE``).
+        on_verdict: gets each verdict as soon as there is one.
+    """
+    subject = find_subject(plugin, kind=kind, settings=settings, files=files)
+    if subject.settings:
+        subject.make()  # a wrong setting is told once, not by every check
+    checks = checks_for(subject.kind)
+    reasons = _check_reasons(checks, expected_failures)
+    verdicts = []
+    for check in checks:
+        verdict = _judge(check, subject, reasons.get(check.name))
+        on_verdict(verdict)
+        verdicts.append(verdict)
+    return verdicts
+
+
+def parametrize_with_checks(
+    plugin: type | str,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    expected_failures: Mapping[str, str] | None = None,
+) -> pytest.MarkDecorator:
+    """A pytest decorator that runs a test ``(plugin, check)`` for each check of a plugin.
+
+    The test's body is ``check(plugin)``. An expected failure is a strict xfail: when the check passes, the test fails.
+    """
+    import pytest
+
+    subject = find_subject(plugin, settings=settings)
+    checks = checks_for(subject.kind)
+    reasons = _check_reasons(checks, expected_failures)
+    cases = []
+    for check in checks:
+        reason = reasons.get(check.name)
+        marks = [pytest.mark.xfail(reason=reason, strict=True, raises=CheckFailed)] if reason else []
+        cases.append(pytest.param(subject, check, id=f"{subject}-{check}", marks=marks))
+    return pytest.mark.parametrize("plugin, check", cases)
+
+
+def _check_reasons(checks: list[Check], expected: Mapping[str, str] | None) -> Mapping[str, str]:
+    names = [check.name for check in checks]
+    for name, reason in (expected or {}).items():
+        if name not in names:
+            raise unknown("check", name, names)
+        if not reason.strip():
+            raise UsageError(f"the expected failure of {name} needs a reason")
+    return expected or {}
+
+
+def _judge(check: Check, subject: Subject, reason: str | None) -> Verdict:
+    started = time.perf_counter()
+    status: Status = "passed"
+    try:
+        check(subject)
+        note = subject.note
+        if reason is not None:
+            status, note = "unexpected", f"it passes, though a failure was expected: {reason}"
+    except Skipped as skip:
+        status, note = "skipped", str(skip)
+    except CheckFailed as failure:
+        status, note = ("failed", str(failure)) if reason is None else ("expected", f"{reason} ({failure})")
+    return Verdict(check.name, check.promise, status, note, time.perf_counter() - started)

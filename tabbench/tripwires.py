@@ -1,0 +1,71 @@
+"""What makes a result unbelievable. A flagged record is kept, and left out of tables, which say so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tabbench.data.prepare import SplitData
+
+VALIDATION_IS_TEST = "validation equals test"
+CONSTANT_PREDICTION = "constant prediction"
+COLLAPSED = "collapsed embedding"
+NON_FINITE = "non-finite values"
+SMALL_TEST = "test part smaller than the split promises"
+SMOKE = "smoke run of one epoch"
+
+EPOCHS = ("epochs", "n_epochs", "loss", "train_loss")
+"""Diagnostics that count epochs, or have a value for each."""
+COLLAPSE_RATIO = 1e-3
+"""Rows that differ from their mean by less than this share of its length all say the same."""
+
+
+def check_representation(sample: NDArray[np.float32], part: str = "train") -> list[str]:
+    """Flags for a sample of encoded rows: values that are no numbers; rows that are all but equal."""
+    rows = sample.reshape(len(sample), -1).astype(np.float64)
+    if not np.isfinite(rows).all():
+        return [NON_FINITE]
+    return [COLLAPSED] if part == "train" and len(rows) > 1 and is_collapsed(rows) else []
+
+
+def is_collapsed(rows: NDArray[np.float64]) -> bool:
+    """Whether the spread of rows around their mean vanishes beside the size of the mean itself."""
+    centre = rows.mean(axis=0)
+    spread = float(np.sqrt(((rows - centre) ** 2).sum(axis=1).mean()))
+    size = float(np.sqrt((centre**2).sum()))
+    return spread <= COLLAPSE_RATIO * size or spread <= 1e-12
+
+
+def check_predictions(split: SplitData, predicted: dict[str, NDArray[np.float32]]) -> list[str]:
+    """Flags for predictions: values that are no numbers; the same answer for every row."""
+    flags = []
+    test = predicted["test"]
+    if not all(np.isfinite(values).all() for values in predicted.values()):
+        flags.append(NON_FINITE)
+    answers = test if split.task.is_regression else test.argmax(axis=1)
+    if len(answers) > 1 and np.ptp(answers) <= 1e-6:
+        flags.append(CONSTANT_PREDICTION)
+    promised = round(0.1 * (len(split.train.y) + len(split.validation.y) + len(split.test)))
+    if len(test) < promised:
+        flags.append(SMALL_TEST)
+    return flags
+
+
+def check_scores(split: SplitData, on_validation: dict[str, float], on_test: dict[str, float]) -> list[str]:
+    """Flags for the two parts being one: shared rows, or every score the same to the last digit."""
+    shared = np.intersect1d(split.rows.validation, split.rows.test).size > 0
+    same = len(split.test) >= 50 and on_validation == on_test
+    return [VALIDATION_IS_TEST] if shared or same else []
+
+
+def check_training(*diagnostics: dict[str, Any]) -> list[str]:
+    """Flags for trainings that were over before they began, by the number of epochs they tell of."""
+    for told in diagnostics:
+        counts = [len(value) if isinstance(value, list) else value for name, value in told.items() if name in EPOCHS]
+        if counts and max(counts) == 1:
+            return [SMOKE]
+    return []

@@ -1,0 +1,23 @@
+"""Fixtures of all tests: a cache of their own, and a folder for experiments with toy plugins."""
+
+import os
+
+# Before torch and numpy are loaded, which read this once: several test processes with a thread for each core spin.
+for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ[variable] = "1"
+
+from pathlib import Path
+
+import pytest
+from harness import Bench
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No test reads or writes the user's cache; all tests of a process share one."""
+    os.environ["TABBENCH_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path / "results")

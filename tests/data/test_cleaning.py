@@ -1,0 +1,119 @@
+"""What happens to a table before it is cached."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tabbench import DataError, LoadedData
+from tabbench.data.cleaning import clean, sort_classes
+
+N = 40
+
+
+def make_frame(**columns: Any) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    return pd.DataFrame({"x": rng.normal(size=N), **columns, "y": np.arange(N) % 2})
+
+
+def load(frame: pd.DataFrame, *categorical: str, **about: Any) -> LoadedData:
+    return LoadedData(frame, **{"target": "y", "task": "classification", "categorical": categorical, **about})
+
+
+def test_a_clean_table_is_left_alone() -> None:
+    cleaned = clean(load(make_frame(c=["a", "b"] * 20), "c"))
+    assert list(cleaned.frame.columns) == ["x", "c", "y"]
+    assert cleaned.categorical == ("c",)
+    assert cleaned.notes == ()
+    assert cleaned.frame["y"].tolist() == ["0", "1"] * 20
+
+
+def test_useless_columns_are_dropped_and_named() -> None:
+    frame = make_frame(
+        same=1.0,
+        empty=np.nan,
+        row=range(5, 5 + N),
+        key=[f"id{i}" for i in range(N)],
+        c=["a", "b"] * 20,
+        partly=[1.0, np.nan] * 20,
+    )
+    cleaned = clean(load(frame, "key", "c"))
+    assert list(cleaned.frame.columns) == ["x", "c", "partly", "y"]
+    assert cleaned.categorical == ("c",)
+    assert set(cleaned.notes) == {
+        "dropped 'same': the same value in every row",
+        "dropped 'empty': no value at all",
+        "dropped 'row': it only counts the rows",
+        "dropped 'key': nearly every row has a value of its own, as identifiers have",
+    }
+
+
+def test_published_columns_stay_and_are_remarked_upon() -> None:
+    cleaned = clean(load(make_frame(same=1.0, row=range(N))), as_published=True)
+    assert list(cleaned.frame.columns) == ["x", "same", "row", "y"]
+    assert cleaned.notes == ("kept as published, though the same in every row: 'same'",)
+
+
+def test_very_many_levels_are_remarked_upon() -> None:
+    levels = [f"v{i}" for i in range(1200)] * 2
+    frame = pd.DataFrame({"c": levels, "x": np.random.default_rng(0).normal(size=2400), "y": [0, 1] * 1200})
+    assert clean(load(frame, "c")).notes == ("only the 1,000 most frequent training levels are told apart in 'c'",)
+
+
+def test_infinite_numbers_are_missing() -> None:
+    cleaned = clean(load(make_frame(z=[np.inf, -np.inf, 1.0, 2.0] * 10)))
+    assert cleaned.frame["z"].isna().sum() == 20
+
+
+def test_rows_without_a_target_are_dropped() -> None:
+    frame = make_frame()
+    frame["y"] = frame["y"].astype(object)
+    frame.loc[:4, "y"] = None
+    cleaned = clean(load(frame))
+    assert len(cleaned.frame) == N - 5
+    assert cleaned.notes == ("dropped 5 rows without a target",)
+    regression = make_frame().assign(y=np.linspace(0, 1, N))
+    regression.loc[3, "y"] = np.inf
+    assert clean(load(regression, task="regression")).notes == ("dropped 1 rows without a target",)
+
+
+def test_inputs_are_not_changed() -> None:
+    frame = make_frame(z=[np.inf, 1.0] * 20, c=["a", "b"] * 20)
+    before = frame.copy(deep=True)
+    clean(load(frame, "c"))
+    pd.testing.assert_frame_equal(frame, before)
+
+
+@pytest.mark.parametrize(
+    "loaded, message",
+    [
+        (load(make_frame(), target="z"), "there is no target 'z'"),
+        (load(make_frame(), "q"), "there is no categorical column 'q'"),
+        (load(make_frame(), "y"), "is the target and cannot be a categorical feature"),
+        (load(make_frame().iloc[:0]), "has columns, but no rows"),
+        (load(make_frame().head(9)), "9 rows with a target are too few to split: at least 10"),
+        (load(make_frame()[["y"]]), "no column beside the target"),
+        (load(make_frame().assign(y=1)), "the target 'y' has one class only: 1"),
+        (load(make_frame().assign(y=1), task="regression"), "the target 'y' has one value only: 1.0"),
+        (load(make_frame().assign(y=None)), "the target 'y' has no value at all"),
+        (load(make_frame().assign(y=["a", "b"] * 20), task="regression"), "must be numeric, but holds 'a'"),
+        (load(make_frame().assign(y=range(N))), "40 classes in 40 rows: is it an identifier, or a number"),
+        (load(make_frame(c=["a", "b"] * 20)), "column 'c' is not declared categorical, so it must be numeric"),
+        (load(make_frame().assign(x=3)), "no feature column is left"),
+        (
+            load(pd.DataFrame(np.zeros((N, 3)), columns=["x", "x", "y"])),
+            "several columns have the same name: 'x'",
+        ),
+    ],
+)
+def test_what_cannot_be_used_is_refused_in_a_sentence(loaded: LoadedData, message: str) -> None:
+    with pytest.raises(DataError) as caught:
+        clean(loaded)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_class_names_are_sorted_as_numbers_if_they_are_numbers() -> None:
+    assert sort_classes(["10", "9", "-1"]) == ("-1", "9", "10")
+    assert sort_classes(["10", "9", "a"]) == ("10", "9", "a")

@@ -1,0 +1,169 @@
+"""Reading the user's own files."""
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from tabbench import DataError
+from tabbench.data.files import infer_task, read_file
+
+ROWS = 60
+
+
+@pytest.fixture
+def frame() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "age": rng.integers(18, 90, ROWS),
+            "price": rng.normal(size=ROWS).round(3),
+            "city": rng.choice(["Köln", "Paris; Texas", "a,b"], ROWS),
+            "grade": rng.integers(1, 5, ROWS),
+            "label": rng.choice(["yes", "no"], ROWS),
+        }
+    )
+
+
+def write(frame: pd.DataFrame, path: Path) -> Path:
+    plain = path.name.removesuffix(".gz").removesuffix(".zst")
+    if plain.endswith(".parquet"):
+        sink = pa.BufferOutputStream()
+        frame.to_parquet(sink)
+        content = sink.getvalue().to_pybytes()
+    else:
+        separator = "\t" if plain.endswith(".tsv") else ";" if "semicolon" in plain else ","
+        content = frame.to_csv(index=False, sep=separator).encode()
+    if path.suffix == ".gz":
+        content = gzip.compress(content)
+    elif path.suffix == ".zst":
+        with pa.CompressedOutputStream(str(path), "zstd") as stream:
+            stream.write(content)
+        return path
+    path.write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["t.csv", "semicolon.csv", "t.tsv", "t.parquet", "t.csv.gz", "t.tsv.zst", "t.csv.zst", "t.parquet.gz", "T.CSV"],
+)
+def test_all_formats_give_the_same_table(name: str, frame: pd.DataFrame, tmp_path: Path) -> None:
+    loaded = read_file(write(frame, tmp_path / name), "label")
+    pd.testing.assert_frame_equal(loaded.frame, frame)
+    assert loaded.categorical == ("city",)
+    assert loaded.task == "classification"
+    assert loaded.source == f"file {name}"
+    assert loaded.notes == (
+        "taken as numbers, though few values may mean categories (--categorical grade)",
+        "classification, because the target 'label' holds text or categories",
+    )
+
+
+def test_columns_can_be_declared_categorical_and_the_task_be_given(frame: pd.DataFrame, tmp_path: Path) -> None:
+    path = write(frame, tmp_path / "t.csv")
+    loaded = read_file(path, "grade", categorical=["age"], task="regression")
+    assert loaded.categorical == ("age", "city", "label")
+    assert loaded.task == "regression"
+    assert loaded.notes == ()
+
+
+def test_question_marks_are_missing_and_spaces_after_separators_are_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a, b, y\n" + "1, ?, p\n?, u, q\n" * 10)
+    loaded = read_file(path, "y")
+    assert list(loaded.frame.columns) == ["a", "b", "y"]
+    assert loaded.frame["a"].isna().sum() == loaded.frame["b"].isna().sum() == 10
+    assert loaded.categorical == ("b",)
+
+
+def test_numbers_spoiled_by_a_few_words_are_reported(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a,y\n" + "".join(f"{i}.5,{i % 2}\n" for i in range(30)) + "broken,1\n")
+    assert "'a' is text because of values such as 'broken'" in read_file(path, "y").notes
+
+
+@pytest.mark.parametrize(
+    "values, task",
+    [
+        (["a", "b"] * 50, "classification"),
+        ([True, False] * 50, "classification"),
+        ([0, 1] * 50, "classification"),
+        ([0.0, 1.0, None, 1.0] * 25, "classification"),
+        (list(range(10)) * 10, "classification"),
+        (list(range(50)) * 2, "regression"),
+        ([0.5, 1.5, 2.5, 3.5] * 25, "regression"),
+        ([1, 2, 3, 4, 5], "regression"),
+    ],
+)
+def test_the_task_follows_from_the_target(values: list[Any], task: str) -> None:
+    assert infer_task(pd.Series(values, name="y"))[0] == task
+
+
+def test_dates_in_parquet_become_days_and_an_index_is_left_out(tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {"when": pd.date_range("1970-01-02", periods=20, freq="12h"), "y": ["a", "b"] * 10},
+        index=pd.Index([f"r{i}" for i in range(20)]),
+    )
+    frame.to_parquet(tmp_path / "t.parquet")
+    loaded = read_file(tmp_path / "t.parquet", "y")
+    assert loaded.frame["when"].head(3).tolist() == [1.0, 1.5, 2.0]
+    assert list(loaded.frame.columns) == ["when", "y"]
+    assert "'when' is a date: taken as days since 1970" in loaded.notes
+
+
+@pytest.mark.parametrize(
+    "name, content, message",
+    [
+        ("t.csv", b"", "the file is empty"),
+        ("t.csv", b"\n1,2\n", "the first line must name the columns"),
+        ("t.csv", b"a,b,a\n1,2,3\n", "several columns have the same name: 'a'"),
+        ("t.csv", b"a,b\n1,2\n1,2,3\n", "not a table"),
+        ("t.csv", b"a,b\n1,2,3\n4,5,6\n", "not a table"),
+        ("t.csv", b"a,b,y\n1,2,3\n4,5\n", "the last line has 2 fields, the header 3: is the file cut off?"),
+        ("t.csv", "a,y\nKöln,1\n".encode("latin-1"), "not UTF-8 text (byte 0xf6 in line 2): save it as UTF-8"),
+        ("t.csv", b"PK\x00\x01,y\n1,2\n", "not a text file"),
+        ("t.csv", b"a,label\n1,2\n", "there is no column 'y'. Available: a, label."),
+        ("t.csv", b"a,Y1\n1,2\n", "there is no column 'y'. Did you mean: Y1? Available: Y1, a."),
+        ("t.parquet", b"PAR1 no", "not a readable parquet file"),
+        ("t.csv.gz", gzip.compress(b"a,y\n1,2\n", mtime=0)[:-5], "not a whole .gz file"),
+        ("t.csv.gz", b"a,y\n1,2\n", "not a whole .gz file"),
+        ("t.csv.zst", b"a,y\n1,2\n", "not a whole .zst file"),
+        ("t.xlsx", b"x", "unknown kind of file; known are .csv, .tsv, .parquet, .pq, also with .gz or .zst"),
+    ],
+)
+def test_files_that_cannot_be_read_are_refused_in_a_line(
+    name: str, content: bytes, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(DataError) as caught:
+        read_file(path, "y")
+    assert str(caught.value).startswith(f"{path}: ")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_no_file_is_said(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="this is a folder; a file is needed"):
+        read_file(tmp_path, "y")
+    (tmp_path / "churn.csv").write_text("a,y\n")
+    with pytest.raises(DataError, match=r"there is no such file. Did you mean: .*churn.csv\?"):
+        read_file(tmp_path / "chrun.csv", "y")
+
+
+def test_lists_in_parquet_are_refused(tmp_path: Path) -> None:
+    pd.DataFrame({"a": [[1, 2], [3]], "y": [0, 1]}).to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(DataError, match="column 'a' holds list<.*>: only numbers"):
+        read_file(tmp_path / "t.parquet", "y")
+
+
+def test_a_missing_column_among_very_many_does_not_fill_the_screen(tmp_path: Path) -> None:
+    names = [f"pixel{i}" for i in range(500)]
+    pd.DataFrame(np.zeros((3, 500)), columns=names).to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(DataError, match=r"no column 'pixle7' among 500 columns. Did you mean: pixel7\?$"):
+        read_file(tmp_path / "t.parquet", "pixle7")

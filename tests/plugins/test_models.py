@@ -1,0 +1,272 @@
+"""What all downstream models promise, on raw tables, flat and token representations."""
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from tabbench_autoint.model import AutoIntModel
+from tabbench_catboost.model import CatBoost
+from tabbench_dcnv2.model import DCNv2Model
+from tabbench_ft_transformer.model import FTTransformerModel
+from tabbench_linear.model import Linear
+from tabbench_mlp.model import MLPModel
+from tabbench_resnet.model import ResNetModel
+from tabbench_xgboost.model import XGBoost
+
+from tabbench import Context, DeadlineReached, DownstreamModel, Features, Labelled, Representation, Schema, Table, Task
+from tabbench.nn import Inputs, Network, NetworkModel, Objective, make_optimizer, train_step
+
+FEW_EPOCHS: dict[str, Any] = {"max_epochs": 12, "batch_size": 64, "lr": 6e-3}
+SMALL: dict[type[DownstreamModel], dict[str, Any]] = {
+    Linear: {},
+    MLPModel: {**FEW_EPOCHS, "width": 32, "n_layers": 2, "d_embedding": 4},
+    ResNetModel: {**FEW_EPOCHS, "d_block": 32, "n_blocks": 1, "d_embedding": 4},
+    DCNv2Model: {**FEW_EPOCHS, "width": 32, "n_deep": 1, "n_cross": 1, "d_embedding": 4},
+    AutoIntModel: {**FEW_EPOCHS, "d_token": 16, "n_layers": 1, "n_heads": 2},
+    FTTransformerModel: {**FEW_EPOCHS, "d_token": 16, "n_blocks": 2, "n_heads": 2},
+    XGBoost: {"n_rounds": 30, "max_depth": 3, "lr": 0.3},
+    CatBoost: {"n_rounds": 30, "max_depth": 3, "lr": 0.3},
+}
+NETWORKS = [model for model in SMALL if issubclass(model, NetworkModel)]
+KINDS = ["mixed", "numeric", "categorical", "flat", "tokens"]
+TASKS = {"binary": Task("binary", 2), "multiclass": Task("multiclass", 4), "regression": Task("regression")}
+
+every_model = pytest.mark.parametrize("model", SMALL, ids=lambda model: model.__name__)
+every_network = pytest.mark.parametrize("model", NETWORKS, ids=lambda model: model.__name__)
+
+
+def make_features(kind: str, rows: int, seed: int) -> tuple[Features, NDArray[np.float64]]:
+    """Features of each kind, and a signal that is in them."""
+    generator = np.random.default_rng(seed)
+    x = generator.normal(size=(rows, 3)).astype(np.float32)
+    codes = generator.integers(2, 6, size=(rows, 2))
+    signal = x[:, 0] + 0.5 * x[:, 1]
+    if kind == "flat":
+        return Representation(x), signal
+    if kind == "tokens":
+        return Representation(np.stack([x, x**2, -x, np.ones_like(x)], axis=2)), signal
+    if kind == "categorical":
+        signal = (codes[:, 0] - 3.5) + 0.3 * (codes[:, 1] - 3.5)
+    if kind == "mixed":
+        signal = signal + (codes[:, 0] - 3.5)
+        x[generator.random(size=x.shape) < 0.05] = np.nan
+        codes[generator.random(size=codes.shape) < 0.05] = 0
+    n_numeric, n_categorical = (0 if kind == "categorical" else 3), (0 if kind == "numeric" else 2)
+    levels = (("a", "b", "c", "d"),) * n_categorical
+    schema = Schema(("x", "y", "z")[:n_numeric], ("p", "q")[:n_categorical], levels)
+    return Table(x[:, :n_numeric], codes[:, :n_categorical], schema), signal
+
+
+def make_rows(kind: str, task: Task, rows: int, seed: int) -> Labelled:
+    features, signal = make_features(kind, rows, seed)
+    if task.is_regression:
+        return Labelled(features, (signal / 1.3).astype(np.float32))
+    edges = [0.0] if task.kind == "binary" else [-1.0, 0.0, 1.0]
+    return Labelled(features, np.digitize(signal, edges).astype(np.int64))
+
+
+def fit(model: type[DownstreamModel], kind: str, task: Task, context: Context | None = None) -> DownstreamModel:
+    fitted = model(**SMALL[model])
+    fitted.fit(make_rows(kind, task, 384, 0), make_rows(kind, task, 100, 1), task, context or Context())
+    return fitted
+
+
+@every_model
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
+def test_learns_every_task_from_every_kind_of_features(model: type[DownstreamModel], kind: str, task: Task) -> None:
+    test = make_rows(kind, task, 300, 2)
+    prediction = fit(model, kind, task).predict(test.features)
+    assert prediction.dtype == np.float32
+    if task.is_regression:
+        assert prediction.shape == (300,)
+        assert np.mean((prediction - test.y) ** 2) < 0.5 * np.var(test.y)
+    else:
+        assert prediction.shape == (300, task.n_classes)
+        np.testing.assert_allclose(prediction.sum(axis=1), 1, atol=1e-5)
+        commonest = np.bincount(test.y).max() / 300
+        assert (prediction.argmax(axis=1) == test.y).mean() > commonest + 0.15
+
+
+@every_model
+def test_the_same_seed_gives_the_same_predictions_and_the_global_generators_are_untouched(
+    model: type[DownstreamModel],
+) -> None:
+    test = make_rows("mixed", TASKS["binary"], 50, 2).features
+    before, numpy_before = torch.random.get_rng_state(), np.random.get_state(legacy=False)
+    one, two = (fit(model, "mixed", TASKS["binary"], Context(root_seed=3)).predict(test) for _ in range(2))
+    np.testing.assert_array_equal(one, two)
+    assert torch.equal(before, torch.random.get_rng_state())
+    np.testing.assert_equal(numpy_before, np.random.get_state(legacy=False))
+
+
+@every_model
+def test_a_prediction_does_not_depend_on_other_rows(model: type[DownstreamModel]) -> None:
+    fitted = fit(model, "mixed", TASKS["multiclass"])
+    rows = make_rows("mixed", TASKS["multiclass"], 90, 2).features
+    order = np.random.default_rng(0).permutation(90)
+    together = fitted.predict(rows)
+    np.testing.assert_allclose(fitted.predict(rows.take(order)), together[order], atol=1e-5)
+    np.testing.assert_allclose(fitted.predict(rows.take(slice(4, 5))), together[4:5], atol=1e-5)
+
+
+@every_model
+def test_no_rows_give_no_predictions(model: type[DownstreamModel]) -> None:
+    nothing = make_rows("mixed", TASKS["multiclass"], 10, 2).features.take(slice(0, 0))
+    assert fit(model, "mixed", TASKS["multiclass"]).predict(nothing).shape == (0, 4)
+
+
+@every_model
+def test_a_class_without_training_rows_works(model: type[DownstreamModel]) -> None:
+    task = Task("multiclass", 5)
+    train, validation = (make_rows("flat", task, rows, seed) for rows, seed in ((200, 0), (60, 1)))
+    fitted = model(**SMALL[model])
+    relabelled = Labelled(validation.features, np.where(np.arange(60) < 3, 4, validation.y))
+    fitted.fit(train, relabelled, task, Context())
+    probabilities = fitted.predict(validation.features)
+    assert probabilities.shape == (60, 5)
+    assert (probabilities.argmax(axis=1) == validation.y).mean() > 0.5
+
+
+@every_model
+def test_a_single_class_in_training_is_predicted(model: type[DownstreamModel]) -> None:
+    train, validation = (make_rows("flat", TASKS["binary"], rows, seed) for rows, seed in ((100, 0), (40, 1)))
+    fitted = model(**SMALL[model])
+    fitted.fit(Labelled(train.features, np.zeros(100, np.int64)), validation, TASKS["binary"], Context())
+    assert (fitted.predict(train.features).argmax(axis=1) == 0).mean() > 0.9
+
+
+@every_model
+@pytest.mark.parametrize("n_features", [1, 2000])
+def test_a_single_feature_and_two_thousand_features_work(model: type[DownstreamModel], n_features: int) -> None:
+    def rows(count: int, seed: int) -> Labelled:
+        x = np.random.default_rng(seed).normal(size=(count, n_features)).astype(np.float32)
+        empty = np.empty((count, 0), np.int64)
+        schema = Schema(tuple(f"x{j}" for j in range(n_features)))
+        return Labelled(Table(x, empty, schema), (x[:, 0] > 0).astype(np.int64))
+
+    settings = {**SMALL[model], **({"max_epochs": 2} if model in NETWORKS else {})}
+    if model in (XGBoost, CatBoost):
+        settings["n_rounds"] = 3
+    fitted = model(**settings)
+    fitted.fit(rows(120, 0), rows(30, 1), TASKS["binary"], Context())
+    assert np.isfinite(fitted.predict(rows(7, 2).features)).all()
+
+
+@every_model
+def test_a_thousand_classes_work(model: type[DownstreamModel]) -> None:
+    task = Task("multiclass", 1000)
+    x = np.random.default_rng(0).normal(size=(1100, 4)).astype(np.float32)
+    y = np.arange(1100) % 1000
+    settings = {**SMALL[model], **({"max_epochs": 1} if model in NETWORKS else {})}
+    if model is Linear:
+        settings["max_iterations"] = 3
+    if model in (XGBoost, CatBoost):
+        settings |= {"n_rounds": 1, "max_depth": 2}
+    fitted = model(**settings)
+    fitted.fit(Labelled(Representation(x), y), Labelled(Representation(x[:50]), y[:50]), task, Context())
+    assert fitted.predict(Representation(x[:5])).shape == (5, 1000)
+
+
+@every_model
+def test_an_unknown_category_is_predicted(model: type[DownstreamModel]) -> None:
+    fitted = fit(model, "categorical", TASKS["regression"])
+    table = make_features("categorical", 5, 2)[0]
+    assert isinstance(table, Table)
+    unknown = Table(table.numeric, np.ones_like(table.categorical), table.schema)
+    assert np.isfinite(fitted.predict(unknown)).all()
+
+
+@every_model
+def test_read_only_inputs_are_left_alone(model: type[DownstreamModel]) -> None:
+    train, validation = (make_rows("mixed", TASKS["binary"], rows, seed) for rows, seed in ((100, 0), (40, 1)))
+    copies = []
+    for part in (train, validation):
+        assert isinstance(part.features, Table)
+        for array in (part.features.numeric, part.features.categorical, part.y):
+            array.setflags(write=False)
+            copies.append((array, array.copy()))
+    model(**SMALL[model]).fit(train, validation, TASKS["binary"], Context())
+    for array, copy in copies:
+        np.testing.assert_array_equal(array, copy)
+
+
+@every_model
+def test_progress_is_reported_and_the_deadline_respected(model: type[DownstreamModel]) -> None:
+    seen: list[tuple[int, int, float]] = []
+    context = Context(on_report=lambda step, total, metrics: seen.append((step, total, metrics["validation"])))
+    fit(model, "flat", TASKS["binary"], context)
+    assert seen
+    assert all(0 <= score <= 1 and 0 < step <= total for step, total, score in seen)
+    assert max(score for _, _, score in seen) > 0.75
+    with pytest.raises(DeadlineReached):
+        fit(model, "flat", TASKS["binary"], Context(deadline=time.monotonic() - 1))
+
+
+@every_model
+def test_regression_scores_are_reported_as_minus_the_rmse(model: type[DownstreamModel]) -> None:
+    seen: list[float] = []
+    fitted = fit(model, "flat", TASKS["regression"], Context(on_report=lambda *a: seen.append(a[2]["validation"])))
+    validation = make_rows("flat", TASKS["regression"], 100, 1)
+    rmse = np.sqrt(np.mean((fitted.predict(validation.features) - validation.y) ** 2))
+    assert max(seen) == pytest.approx(-rmse, rel=0.05)
+
+
+@every_model
+def test_every_preset_is_a_valid_setting_with_a_source(model: type[DownstreamModel]) -> None:
+    presets = model.Config.presets()
+    assert {"quick", "paper"} <= presets.keys()
+    for settings in presets.values():
+        assert settings["source"]
+        model.Config.resolve({key: value for key, value in settings.items() if key != "source"}, "model")
+
+
+@every_model
+def test_every_setting_is_described(model: type[DownstreamModel]) -> None:
+    for name, field in model.Config.model_fields.items():
+        assert field.description, name
+
+
+@every_network
+def test_a_backbone_gives_hidden_vectors_for_what_inputs_give(model: type[NetworkModel]) -> None:
+    table = make_features("mixed", 50, 0)[0]
+    backbone = model(**SMALL[model]).make_backbone(table, Context())
+    rows = Inputs().fit(table).load(table)
+    assert backbone(rows.batch(torch.arange(6))).shape == (6, backbone.out_features)
+
+
+@every_network
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_training_step_stays_on_its_device(model: type[NetworkModel], kind: str) -> None:
+    features = make_features(kind, 50, 0)[0]
+    inputs = Inputs().fit(features)
+    network = Network(model(**SMALL[model]).build(inputs.shape), 1).to("meta")
+    config = model(**SMALL[model]).config
+    task = TASKS["regression"]
+    batch = inputs.transform(features, "meta")
+    target = torch.zeros(50, device="meta")
+    loss = train_step(network, make_optimizer(network, config), Objective(task, np.zeros(2)), batch, target)
+    assert loss.is_meta
+
+
+@every_network
+def test_sixty_four_rows_can_be_learned_by_heart(model: type[NetworkModel]) -> None:
+    x = np.random.default_rng(0).normal(size=(64, 6)).astype(np.float32)
+    y = np.random.default_rng(1).integers(0, 2, 64)
+    rows = Labelled(Representation(x), y)
+    no_dropout = {name: 0.0 for name in model.Config.model_fields if name.endswith("dropout")}
+    settings: dict[str, Any] = {
+        "max_epochs": 150,
+        "patience": 150,
+        "batch_size": 32,
+        "lr": 3e-3,
+        "weight_decay": 0.0,
+        **no_dropout,
+    }
+    size = {key: value for key, value in SMALL[model].items() if key not in FEW_EPOCHS}
+    fitted = model(**size, **settings)
+    fitted.fit(rows, rows, TASKS["binary"], Context())
+    assert (fitted.predict(rows.features).argmax(axis=1) == y).mean() > 0.98

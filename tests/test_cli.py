@@ -1,0 +1,198 @@
+"""The command line as a user meets it."""
+
+import json
+import resource
+from pathlib import Path
+
+import pytest
+from harness import TOYS, tabbench
+
+RUN: list[str | Path] = [
+    "run",
+    "--plugin",
+    TOYS,
+    "--ssl",
+    "projection",
+    "--model",
+    "nearest",
+    "--data",
+    "wine",
+    "--jobs",
+    "1",
+    "--offline",
+]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cli") / "results"
+    done = tabbench(*RUN, "--results", folder, "--seeds", "2")
+    assert done.returncode == 0, done.stderr
+    assert "average rank" in done.stdout
+    assert "4 record(s) made" in done.stderr
+    assert "left" in done.stderr, "plain progress tells the time left"
+    return folder
+
+
+def test_the_table_after_a_run_is_the_table_of_the_table_command(results: Path) -> None:
+    again = tabbench(*RUN, "--results", results, "--seeds", "2")
+    assert again.returncode == 0
+    assert "4 already stored" in again.stderr
+    shown = tabbench("table", "--results", results)
+    assert shown.stdout == again.stdout
+    assert "ties get the min rank, missing cells are ranked last" in shown.stdout
+
+
+@pytest.mark.parametrize("layout", ["markdown", "latex", "csv", "json", "terminal"])
+@pytest.mark.parametrize("metric", ["rank", "score", "time", "accuracy"])
+def test_every_format_shows_every_row(results: Path, layout: str, metric: str) -> None:
+    shown = tabbench("table", "--results", results, "--format", layout, "--metric", metric)
+    assert shown.returncode == 0, shown.stderr
+    for word in ("projection", "none", "nearest", "wine"):
+        assert word in shown.stdout
+
+
+def test_json_table_has_the_promised_shape(results: Path) -> None:
+    value = json.loads(tabbench("table", "--results", results, "--format", "json").stdout)
+    assert value["datasets"] == ["wine"]
+    assert {row["ssl"] for row in value["rows"]} == {"none", "projection"}
+    assert all(row["cells"]["wine"]["n"] == 2 for row in value["rows"])
+
+
+def test_list_json_has_the_promised_shape() -> None:
+    value = json.loads(tabbench("list", "--json").stdout)
+    assert all({"kind", "name", "summary", "distribution", "version"} <= set(entry) for entry in value)
+    names = {(entry["kind"], entry["name"]) for entry in value}
+    for ssl in ("none", "untrained", "tjepa", "vime", "subtab", "binrecon", "switchtab", "ptarl"):
+        assert ("ssl", ssl) in names
+    for model in ("linear", "mlp", "dcnv2", "resnet", "autoint", "ft_transformer", "xgboost", "catboost"):
+        assert ("model", model) in names
+    for data in ("adult", "helena", "jannis", "aloi", "california", "higgs", "mnist", "wine", "digits"):
+        assert ("data", data) in names
+    only = json.loads(tabbench("list", "models", "--json").stdout)
+    assert {entry["kind"] for entry in only} == {"model"}
+
+
+def test_show_tells_settings_with_ranges_and_records_with_evidence(results: Path) -> None:
+    shown = tabbench("show", "mlp")
+    assert shown.returncode == 0, shown.stderr
+    assert "tuned in" in shown.stdout
+    key = json.loads(next((results / "records").glob("*.jsonl")).read_text().splitlines()[0])["key"]
+    record = json.loads(tabbench("show", key[:10], "--results", results).stdout)
+    assert record["key"] == key
+    assert record["hashes"]["predictions"]
+
+
+def test_a_dry_run_counts_steps_and_writes_nothing(tmp_path: Path, results: Path) -> None:
+    fresh = tabbench(*RUN, "--results", tmp_path / "new", "--dry-run")
+    assert fresh.returncode == 0, fresh.stderr
+    assert [
+        line.split()[:4] for line in fresh.stdout.splitlines() if line.startswith(("pretrain", "encode", "fit"))
+    ] == [
+        ["pretrain", "1", "0", "1"],
+        ["encode", "1", "0", "1"],
+        ["fit", "2", "0", "2"],
+    ]
+    assert not (tmp_path / "new").exists()
+    known = tabbench(*RUN, "--results", results, "--dry-run")
+    assert "fit               2        2        0" in known.stdout
+
+
+def test_a_dry_run_estimates_the_time(tmp_path: Path, results: Path) -> None:
+    stored = tabbench(*RUN, "--results", results, "--dry-run", "--seeds", "9")
+    assert "time: about" in stored.stdout
+    paper: list[str | Path] = [
+        "run",
+        "--ssl",
+        "none",
+        "--model",
+        "nearest,mlp",
+        "--plugin",
+        TOYS,
+        "--preset",
+        "paper",
+        "--data",
+        "paper",
+    ]
+    unknown = tabbench(*paper, "--dry-run", "--results", tmp_path)
+    assert "980 job(s) to run, 280 record(s) in the end" in unknown.stdout
+    assert "time: unknown" in unknown.stdout
+    assert "to be fetched first: adult, aloi, california, helena, higgs, jannis, mnist" in unknown.stdout
+    measured = tabbench(*RUN, "--results", tmp_path / "new", "--dry-run", "--calibrate")
+    assert "time: at most about" in measured.stdout, measured.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["run", "--model", "mlp"], "--ssl is missing. Available: "),
+        (["run", "--ssl", "none"], "--model is missing. Available: "),
+        (["run", "--ssl", "tjpea", "--model", "mlp"], "Unknown SSL method 'tjpea'. Did you mean: tjepa?"),
+        (["run", "--ssl", "none", "--model", "mpl"], "Unknown model 'mpl'. Did you mean: mlp?"),
+        (["run", "--ssl", "none", "--model", "mlp", "--data", "adlut", "--offline"], "Did you mean: adult?"),
+        (["run", "--ssl", "none", "--model", "mlp", "--data", "no/such.csv:y"], "no/such.csv"),
+        (["run", "--ssl", "none", "--model", "mlp", "--preset", "fast"], "Unknown preset 'fast'"),
+        (["run", "--ssl", "none", "--model", "mlp", "--device", "tpu"], "Unknown device 'tpu'"),
+        (["run", "--ssl", "none", "--model", "mlp", "--executor", "lokal"], "Did you mean: local?"),
+        (["run", "--ssl", "none", "--model", "mlp", "--set", "mlp.lr"], "NAME.SETTING=VALUE"),
+        (["run", "--ssl", "none", "--model", "mlp", "--controls", "nome"], "controls"),
+        (["run", "nothing.toml"], "There is no experiment file nothing.toml"),
+        (["run", "--plugin", "nothing.py", "--ssl", "none", "--model", "mlp"], "there is no such file"),
+        (["table", "--results", "nowhere"], "start with 'tabbench run'"),
+        (["table", "--format", "xml"], "--format 'xml' is unknown"),
+        (["list", "modles"], "Did you mean: models?"),
+        (["show", "tjpea"], "Did you mean: tjepa?"),
+    ],
+)
+def test_mistakes_end_with_code_2_and_one_line(tmp_path: Path, arguments: list[str], message: str) -> None:
+    done = tabbench(*arguments, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+
+
+def test_a_wrong_option_ends_with_code_2() -> None:
+    done = tabbench("run", "--modle", "mlp")
+    assert done.returncode == 2
+    assert "--model" in done.stderr
+
+
+def test_failures_end_with_code_3_and_the_table_still_prints(tmp_path: Path) -> None:
+    done = tabbench(*RUN, "--results", tmp_path / "results", "--set", "projection.behave=fail")
+    assert done.returncode == 3
+    assert "none" in done.stdout
+    assert "left out: 1 record(s), failed: not run: wine/0 pretrain projection" in done.stdout
+    assert "failed: wine/0 projection + nearest seed 0: not run" in done.stderr
+
+
+def test_a_device_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
+    done = tabbench(*RUN, "--results", tmp_path / "results", "--device", "mps")
+    assert done.returncode == 2
+    assert "--device mps: there is none on this machine" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_experiment_file_is_run_and_options_override_it(tmp_path: Path) -> None:
+    file = tmp_path / "experiment.toml"
+    file.write_text(
+        'ssl = ["projection"]\nmodel = ["nearest"]\ndata = ["wine"]\nseeds = 3\n[set.nearest]\nsleep = 0.01\n'
+    )
+    done = tabbench("run", file, "--plugin", TOYS, "--seeds", "1", "--dry-run", "--results", tmp_path / "results")
+    assert done.returncode == 0, done.stderr
+    assert "1 seed(s)" in done.stdout
+    file.write_text("seeds = [")
+    broken = tabbench("run", file)
+    assert broken.returncode == 2
+    assert "is not a TOML file" in broken.stderr
+
+
+def test_help_answers_at_once() -> None:
+    """In CPU time, as test machines are busy; on an idle one it is the wall time."""
+    seconds = []
+    for arguments in (["--help"], ["list"]) * 3:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert tabbench(*arguments).returncode == 0
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert min(seconds) < 0.6

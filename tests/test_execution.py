@@ -1,0 +1,107 @@
+"""Plan -> executor -> store with real worker processes."""
+
+from pathlib import Path
+
+from harness import Bench, written_records
+
+
+def test_a_run_stores_one_record_for_each_planned_one(bench: Bench) -> None:
+    summary = bench.run(seeds=2, controls=["none", "untrained"])
+    assert (summary.done, summary.failures) == (6, [])
+    records = bench.store.records()
+    assert {(r["ssl"], r["seed"]) for r in records} == {
+        (ssl, seed) for ssl in ("none", "projection", "untrained:projection") for seed in (0, 1)
+    }
+    for record in records:
+        assert record["counts"]["train"] + record["counts"]["validation"] + record["counts"]["test"] == 178
+        assert 0 < record["score"] <= 1
+        assert record["hashes"]["split"]
+        assert record["environment"]["versions"]["torch"]
+
+
+def test_a_second_run_does_nothing(bench: Bench) -> None:
+    bench.run()
+    again = bench.run()
+    assert (again.done, again.done_before) == (0, 2)
+    assert len(written_records(bench.store.root)) == 2
+
+
+def test_one_pretraining_serves_all_models_and_seeds(bench: Bench) -> None:
+    bench.run(seeds=3, controls=[])
+    assert sum("pretrain" in label for label in bench.watcher.begun) == 1
+    assert sum("encode" in label for label in bench.watcher.begun) == 1
+    assert sum("nearest" in label for label in bench.watcher.begun) == 3
+
+
+def test_a_lost_representation_is_made_again_without_pretraining(bench: Bench) -> None:
+    import shutil
+
+    bench.run(controls=[])
+    shutil.rmtree(bench.store.root / "artefacts" / "encode")
+    bench.run(controls=[], seeds=2)
+    assert [label.split()[1] for label in bench.watcher.begun] == ["encode", "projection"]
+
+
+def test_jobs_that_misbehave_become_records_and_cost_nobody_else(bench: Bench) -> None:
+    misdeeds = {1: "fail", 2: "segfault", 3: "hang", 4: "eat"}
+    summary = bench.run(ssl=["none"], seeds=6, set={"nearest": {"behave": misdeeds}}, timeout=5.0, memory=2**30)
+    records = {record["seed"]: record for record in bench.store.records()}
+    statuses = {seed: record["status"] for seed, record in records.items()}
+    assert statuses == {0: "ok", 1: "failed", 2: "killed", 3: "timeout", 4: "out_of_memory", 5: "ok"}
+    assert records[1]["error"] == "RuntimeError: the toy was told to fail"
+    assert "toy_plugin.py" in records[1]["traceback"]
+    assert "SIGSEGV" in records[2]["error"]
+    assert "Segmentation fault" in records[2]["traceback"]
+    assert records[3]["error"] == "timeout of 5 s: it was killed"
+    assert "--memory" in records[4]["error"]
+    assert len(summary.failures) == 4
+
+
+def test_a_job_that_reports_notices_its_deadline_itself(bench: Bench) -> None:
+    bench.run(ssl=["none"], set={"nearest": {"sleep": 20.0}}, timeout=1.0)
+    (record,) = bench.store.records()
+    assert record["status"] == "timeout"
+    assert "of 10 epochs" in record["error"]
+
+
+def test_what_needs_a_failed_pretraining_fails_with_it_and_the_rest_goes_on(bench: Bench) -> None:
+    summary = bench.run(seeds=2, set={"projection": {"behave": "fail"}})
+    records = {(record["ssl"], record["seed"]): record for record in bench.store.records()}
+    assert records["none", 0]["status"] == records["none", 1]["status"] == "ok"
+    for seed in (0, 1):
+        assert records["projection", seed]["status"] == "failed"
+        assert "pretrain projection" in records["projection", seed]["error"]
+        assert "told to fail" in records["projection", seed]["error"]
+    assert len(summary.failures) == 2
+
+
+def test_a_failed_job_is_tried_again_by_the_next_run(bench: Bench, tmp_path: Path) -> None:
+    bench.run(ssl=["none"], set={"nearest": {"sleep": 1.5}}, timeout=0.5)
+    assert [record["status"] for record in bench.store.records()] == ["timeout"]
+    bench.run(ssl=["none"], set={"nearest": {"sleep": 1.5}})
+    assert [record["status"] for record in bench.store.records()] == ["ok"]
+
+
+def test_fail_fast_stops_at_the_first_failure(bench: Bench) -> None:
+    summary = bench.run(ssl=["none"], seeds=4, set={"nearest": {"behave": {0: "fail"}}}, fail_fast=True)
+    assert len(summary.failures) == 1
+    assert len(bench.store.records()) == 1
+
+
+def test_a_collapsed_embedding_is_flagged(bench: Bench) -> None:
+    bench.run(controls=[], set={"projection": {"collapse": True}})
+    (record,) = bench.store.records()
+    assert "collapsed embedding" in record["flags"]
+
+
+def test_a_constant_prediction_is_flagged(bench: Bench) -> None:
+    bench.run(ssl=["none"], set={"nearest": {"constant": True}})
+    (record,) = bench.store.records()
+    assert record["flags"] == ["constant prediction"]
+
+
+def test_workers_do_not_change_results(bench: Bench, tmp_path: Path) -> None:
+    bench.run(data=["wine", "diabetes"], seeds=2)
+    together = Bench(tmp_path / "together", slots=2)
+    together.run(data=["wine", "diabetes"], seeds=2)
+    assert together.stable_records() == bench.stable_records()

@@ -1,0 +1,121 @@
+"""Keys hash everything that determines a result, and nothing else."""
+
+from typing import Any
+
+import pytest
+from harness import Bench
+
+from tabbench.errors import UsageError
+from tabbench.plan import Plan
+from tabbench.spec import make_spec, parse_setting
+
+
+def labels(plan: Plan) -> list[str]:
+    return [step.job.label for step in plan.steps.values()]
+
+
+def keys(plan: Plan, kind: str) -> set[str]:
+    return {step.key for step in plan.steps.values() if step.job.kind == kind}
+
+
+def test_a_plan_is_the_cross_product_with_shared_pretraining(bench: Bench) -> None:
+    plan = bench.plan(ssl=["projection"], model=["nearest"], data=["wine", "digits"], splits=2, seeds=3)
+    assert len(keys(plan, "pretrain")) == len(keys(plan, "encode")) == 4
+    assert len(keys(plan, "fit")) == 2 * 2 * 3 * 2
+    assert len(plan.records) == 24
+    order = list(plan.steps)
+    assert all(order.index(need) < order.index(key) for key, step in plan.steps.items() for need in step.needs)
+
+
+def test_controls_stand_beside_methods_once(bench: Bench) -> None:
+    plan = bench.plan(ssl=["none", "projection", "untrained:projection"], controls=["none", "untrained"])
+    assert labels(plan) == [
+        "wine/0 none + nearest seed 0",
+        "wine/0 pretrain untrained:projection",
+        "wine/0 encode untrained:projection",
+        "wine/0 untrained:projection + nearest seed 0",
+        "wine/0 pretrain projection",
+        "wine/0 encode projection",
+        "wine/0 projection + nearest seed 0",
+    ]
+
+
+def test_more_models_and_seeds_keep_the_keys_that_were_there(bench: Bench) -> None:
+    small = bench.plan(seeds=1)
+    large = bench.plan(seeds=5, model=["nearest", "mlp"], data=["wine", "digits"])
+    assert set(small.steps) < set(large.steps)
+
+
+@pytest.mark.parametrize(
+    "change, same_pretraining",
+    [
+        ({"set": {"nearest": {"sleep": 0.1}}}, True),
+        ({"set": {"projection": {"sleep": 0.1}}}, False),
+        ({"rows": 100}, False),
+        ({"data": ["digits"]}, False),
+        ({"preset": "standard", "trials": 0, "ssl_trials": 0, "seeds": 1, "controls": []}, True),
+    ],
+)
+def test_what_changes_a_result_changes_its_key(bench: Bench, change: dict[str, Any], same_pretraining: bool) -> None:
+    before, after = bench.plan(controls=[]), bench.plan(**{"controls": [], **change})
+    assert (keys(before, "pretrain") == keys(after, "pretrain")) == same_pretraining
+    assert not keys(before, "fit") & keys(after, "fit")
+
+
+def test_plans_are_the_same_in_every_process(bench: Bench) -> None:
+    assert list(bench.plan().steps) == list(Bench(bench.store.root / "other").plan().steps)
+
+
+@pytest.mark.parametrize(
+    "entries, message",
+    [
+        ({"ssl": ["projektion"]}, r"Unknown SSL method 'projektion'\. Did you mean: projection\?"),
+        ({"model": ["nearst"]}, r"Unknown model 'nearst'\. Did you mean: nearest\?"),
+        ({"data": ["wien"]}, r"Unknown dataset 'wien'\. Did you mean: wine\?"),
+        ({"ssl": ["untrained"]}, "untrained:METHOD"),
+        ({"ssl": ["untrained:none"]}, "has no encoder"),
+        ({"set": {"nearest": {"slep": 1}}}, r"Unknown setting 'nearest\.slep'\. Did you mean: sleep\?"),
+        ({"set": {"nearest": {"sleep": "long"}}}, r"Bad nearest\.sleep='long': .*number"),
+        ({"set": {"nearest": {"preset": "none"}}}, "Unknown preset of nearest 'none'"),
+        ({"set": {"mlp": {"lr": 1}}}, "'mlp' takes no part in this run"),
+        ({"set": {"neerest": {"lr": 1}}}, r"'neerest' is no plugin\. Did you mean: nearest\?"),
+        ({"preset": "fast"}, r"Unknown preset 'fast'"),
+        ({"sseds": 3}, r"Unknown entry 'sseds' in the experiment\. Did you mean: seeds\?"),
+        ({"seeds": 0}, "Bad entry 'seeds'"),
+    ],
+)
+def test_mistakes_are_named_with_the_nearest_match(bench: Bench, entries: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        bench.plan(**entries)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text, parsed",
+    [
+        ("a.b=1", ("a", "b", 1)),
+        ("a.b=1e-3", ("a", "b", 1e-3)),
+        ("a.b=[1, 2]", ("a", "b", [1, 2])),
+        ("a.b=True", ("a", "b", True)),
+        ("a.b=conv", ("a", "b", "conv")),
+        ("a.b=None", ("a", "b", None)),
+    ],
+)
+def test_settings_are_parsed(text: str, parsed: tuple[str, str, Any]) -> None:
+    assert parse_setting(text) == parsed
+
+
+@pytest.mark.parametrize("text", ["a", "a.b", "a=1", ".b=1", "a.=1"])
+def test_bad_settings_are_refused_with_an_example(text: str) -> None:
+    with pytest.raises(UsageError, match="for example --set mlp.lr"):
+        parse_setting(text)
+
+
+def test_the_preset_gives_what_was_not_said() -> None:
+    spec = make_spec({"ssl": ["a"], "model": ["b"], "preset": "paper", "seeds": 2})
+    assert (spec.seeds, spec.splits, spec.controls) == (2, 1, ("none", "untrained"))
+
+
+def test_a_spec_survives_json() -> None:
+    spec = make_spec({"ssl": ["a"], "model": ["b"], "set": {"a": {"x": [1, 2]}}})
+    assert make_spec(spec.to_json()) == spec

@@ -1,0 +1,199 @@
+"""``tabbench plugins``: what it writes works at once, and its verdicts can be read."""
+
+import ast
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from harness import tabbench
+from packages import install
+
+from tabbench import UsageError, __version__
+from tabbench.registry import make_registry
+from tabbench.scaffold import make_package
+
+MODULES = {"ssl": "method", "model": "model", "dataset": "dataset"}
+RUNS = {
+    "ssl": ["--ssl", "fresh-idea", "--model", "linear", "--data", "wine"],
+    "model": ["--ssl", "none", "--model", "fresh-idea", "--data", "wine"],
+    "dataset": ["--ssl", "none", "--model", "linear", "--data", "fresh-idea", "--preset", "quick"],
+}
+
+
+def test_new_says_what_it_wrote_and_what_to_do_next(tmp_path: Path) -> None:
+    done = tabbench("plugins", "new", "ssl", "fresh-idea", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == (
+        "wrote tabbench-fresh-idea:\n"
+        "  pyproject.toml\n"
+        "  README.md\n"
+        "  LICENSE\n"
+        "  .github/workflows/ci.yml\n"
+        "  tabbench_fresh_idea/__init__.py\n"
+        "  tabbench_fresh_idea/method.py\n"
+        "  tests/test_fresh_idea.py\n"
+        "next:\n"
+        '  pip install -e "tabbench-fresh-idea[test]"\n'
+        "  pytest tabbench-fresh-idea\n"
+        "  tabbench run --ssl fresh-idea --model linear --data wine\n"
+    )
+    written = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
+    named = [line.strip() for line in done.stdout.splitlines()[1:8]]
+    assert written == sorted(f"tabbench-fresh-idea/{name}" for name in named)
+
+
+@pytest.mark.parametrize("kind", MODULES)
+def test_new_package_passes_its_own_test_and_runs(kind: str, tmp_path: Path) -> None:
+    done = tabbench("plugins", "new", kind, "fresh-idea", "--into", tmp_path)
+    assert done.returncode == 0, done.stderr
+    project = tmp_path / "tabbench-fresh-idea"
+    environment = install(project, tmp_path / "site")
+
+    command = [sys.executable, "-P", "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", str(project)]
+    tested = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
+    assert tested.returncode == 0, tested.stdout
+    assert "failed" not in tested.stdout
+
+    ran = tabbench("run", *RUNS[kind], "--results", tmp_path / "results", "--jobs", "1", "--offline", env=environment)
+    assert ran.returncode == 0, ran.stderr
+    assert "fresh-idea" in ran.stdout
+
+
+@pytest.mark.parametrize("kind", MODULES)
+def test_new_package_is_short_typed_and_says_who_it_is(kind: str) -> None:
+    files = make_package(kind, "fresh-idea", make_registry())
+    code = files[f"tabbench_fresh_idea/{MODULES[kind]}.py"]
+    assert len(code.splitlines()) <= 65
+    for path, text in files.items():
+        assert "{{" not in text.replace("${{", ""), path
+        if path.endswith(".py"):
+            for node in ast.walk(ast.parse(text)):
+                if isinstance(node, ast.FunctionDef):
+                    assert node.returns is not None, f"{path}: {node.name}"
+    project = tomllib.loads(files["pyproject.toml"])["project"]
+    assert project["name"] == "tabbench-fresh-idea"
+    assert project["entry-points"]["tabbench"] == {"fresh_idea": "tabbench_fresh_idea"}
+    assert project["dependencies"] == [f"tabbench-ssl>={__version__}"]
+    assert "MIT License" in files["LICENSE"]
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["ssl", "Fresh"], "Bad name 'Fresh': lower-case letters and digits"),
+        (["ssl", "2fast"], "a letter first"),
+        (["ssl", "a--b"], "single '-' or '_' between them"),
+        (["ssl", "../evil"], "Bad name '../evil'"),
+        (["ssl", ""], "Bad name ''"),
+        (["ssl", "tabbench-noise"], "leave 'tabbench' out"),
+        (["ssl", "vime"], "SSL method 'vime' is already offered by tabbench-ssl"),
+        (["ssl", "untrained"], "SSL method 'untrained' is already offered by tabbench-ssl"),
+        (["dataset", "demo"], "'demo' is the name of a group of datasets"),
+        (["ssl", "mlp"], "the package tabbench_mlp is already installed"),
+        (["method", "fresh"], "Unknown kind of plugin 'method'. Available: dataset, model, ssl."),
+        (["modle", "fresh"], "Did you mean: model?"),
+    ],
+)
+def test_new_refuses_bad_kinds_and_names(arguments: list[str], message: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)):
+        make_package(arguments[0], arguments[1], make_registry())
+
+
+def test_new_refuses_in_one_line_and_writes_nothing(tmp_path: Path) -> None:
+    done = tabbench("plugins", "new", "ssl", "../evil", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "Bad name '../evil'" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_new_overwrites_nothing(tmp_path: Path) -> None:
+    mine = tmp_path / "tabbench-fresh" / "README.md"
+    mine.parent.mkdir()
+    mine.write_text("mine")
+    done = tabbench("plugins", "new", "ssl", "fresh", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == "tabbench: tabbench-fresh is already there, and nothing is overwritten\n"
+    assert mine.read_text() == "mine"
+    assert list(mine.parent.iterdir()) == [mine]
+
+
+@pytest.fixture(scope="module")
+def leaky(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An unpublished dataset that is another one each time."""
+    file = tmp_path_factory.mktemp("leaky") / "leaky.py"
+    file.write_text(
+        """
+import numpy as np, pandas as pd
+from tabbench import Dataset, LoadedData, Plugin, hookimpl
+
+class Leaky(Dataset):
+    def load(self, cache, offline):
+        frame = pd.DataFrame({"x": np.random.default_rng().normal(size=50)})
+        return LoadedData(frame.assign(y=frame["x"]), "y", "regression")
+
+@hookimpl
+def tabbench_datasets():
+    return [Plugin("leaky", f"{__name__}:Leaky")]
+"""
+    )
+    return file
+
+
+def test_check_prints_a_verdict_for_each_promise(leaky: Path) -> None:
+    done = tabbench("plugins", "check", "leaky", "--plugin", leaky)
+    assert done.returncode == 1, done.stderr
+    assert done.stdout == (
+        f"leaky: dataset of {leaky} unpublished\n"
+        "  skip              check_hook_module_is_light: "
+        "Importing the module with the hooks imports neither torch nor another heavy library.\n"
+        "                      an unpublished file is one module: split it when it becomes a package\n"
+        "  FAIL              check_loads_the_same_twice: "
+        "Loading twice gives the same table: same columns, types, rows and order.\n"
+        "                      the rows differ\n"
+        "  pass              check_table_is_sound: "
+        "The table passes the harness's checks: the target is there, columns are numbers unless named as categories.\n"
+        "                      50 rows, 1 features, regression\n"
+        "  pass              check_global_generators_are_untouched: "
+        "Loading neither uses nor seeds the global generators of random, numpy and torch.\n"
+        "2 pass, 1 FAIL, 1 skip\n"
+    )
+
+
+def test_check_takes_expected_failures_with_their_reasons(leaky: Path) -> None:
+    expected = tabbench(
+        "plugins",
+        "check",
+        "leaky",
+        "--plugin",
+        leaky,
+        "--json",
+        "--expect",
+        "check_loads_the_same_twice=it is a stream",
+    )
+    assert expected.returncode == 0, expected.stderr
+    verdicts = {verdict["check"]: verdict for verdict in json.loads(expected.stdout)}
+    assert verdicts["check_loads_the_same_twice"]["status"] == "expected"
+    assert verdicts["check_loads_the_same_twice"]["note"] == "it is a stream (the rows differ)"
+    surprised = tabbench("plugins", "check", "wine", "--expect", "check_loads_the_same_twice=it is a stream")
+    assert surprised.returncode == 1
+    assert "UNEXPECTED PASS   check_loads_the_same_twice" in surprised.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["wine", "--expect", "check_loads_the_same_twice"], "write it as CHECK=REASON"),
+        (["linear", "--set", "penlty=1"], "Unknown setting 'linear.penlty'"),
+        (["wine", "--expect", "check_load_the_same_twice=x"], "Did you mean: check_loads_the_same_twice?"),
+    ],
+)
+def test_check_refuses_in_one_line(arguments: list[str], message: str) -> None:
+    done = tabbench("plugins", "check", *arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1

@@ -1,0 +1,91 @@
+"""Published tables beside ours."""
+
+import json
+from pathlib import Path
+
+import pytest
+from harness import tabbench
+from test_store import record
+
+from tabbench.comparison import Comparison, compare
+from tabbench.registry import make_registry
+from tabbench.report import tabulate
+from tabbench.store import Store
+
+RECOMPUTED = {
+    ("none", "mlp"): 9.29, ("ptarl", "mlp"): 5.0, ("switchtab", "mlp"): 4.29, ("vime", "mlp"): 9.0,
+    ("binrecon", "mlp"): 11.57, ("subtab", "mlp"): 8.0, ("tjepa", "mlp"): 3.71, ("none", "resnet"): 10.29,
+    ("ptarl", "resnet"): 6.0, ("vime", "resnet"): 7.29, ("binrecon", "resnet"): 6.71, ("subtab", "resnet"): 6.0,
+    ("tjepa", "resnet"): 2.57,
+}  # fmt: skip
+
+
+@pytest.fixture
+def compared(tmp_path: Path) -> Comparison:
+    store = Store(tmp_path)
+    store.add(
+        record("a", ssl="tjepa", data="california", metric="rmse", score=0.55, test={"rmse": 0.55, "rmse_std": 0.48})
+    )
+    store.add(record("b", ssl="tjepa", data="adult", score=0.86, test={"accuracy": 0.86}))
+    store.add(record("c", ssl="scarf", data="adult", score=0.85, test={"accuracy": 0.85}))
+    return compare(tabulate(store), "tjepa-paper", make_registry())
+
+
+def test_ranks_recomputed_from_the_printed_means(compared: Comparison) -> None:
+    found = {(row.ssl, row.model): row.recomputed_rank for row in compared.rows}
+    for place, rank in RECOMPUTED.items():
+        assert found[place] == pytest.approx(rank, abs=0.005)
+    printed = {(row.ssl, row.model): row.published_rank for row in compared.rows}
+    assert printed["tjepa", "resnet"] == 2.6
+    assert printed["vime", "mlp"] == 7.4
+    both = next(row for row in compared.rows if (row.ssl, row.model) == ("tjepa", "mlp"))
+    assert set(both.recomputed_ranks) == {"ssl_methods", "downstream_models"}
+
+
+def test_own_figures_stand_beside_published_ones_in_their_unit(compared: Comparison) -> None:
+    row = next(row for row in compared.rows if (row.ssl, row.model) == ("tjepa", "mlp"))
+    assert row.cells["adult"].difference == pytest.approx(0.86 - 0.866)
+    assert row.cells["california"].difference == pytest.approx(0.48 - 0.468), "both in standard deviations"
+    own_only = next(row for row in compared.rows if row.ssl == "scarf")
+    assert own_only.cells["adult"].published is None
+
+
+def test_doubtful_cells_carry_a_caveat(compared: Comparison) -> None:
+    rows = {(row.ssl, row.model): row for row in compared.rows}
+
+    def caveat(ssl: str, model: str, dataset: str) -> str:
+        published = rows[ssl, model].cells[dataset].published
+        assert published is not None
+        return published.caveat
+
+    for model in ("mlp", "dcnv2", "autoint", "ft_transformer"):
+        assert "smoke run" in caveat("tjepa", model, "higgs")
+    assert "smoke run" not in caveat("tjepa", "resnet", "higgs")
+    assert "standard deviations" in caveat("tjepa", "resnet", "california")
+    assert "data's unit" in caveat("none", "xgboost", "california")
+    assert "raw table" in caveat("tjepa", "mlp", "helena")
+    assert "another value" in caveat("vime", "mlp", "higgs")
+
+
+def test_the_promised_json_and_the_other_formats(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.add(record("b", ssl="tjepa", data="adult", score=0.86, test={"accuracy": 0.86}))
+    value = json.loads(tabbench("table", "--against", "tjepa-paper", "--format", "json", "--results", tmp_path).stdout)
+    row = next(row for row in value["rows"] if (row["ssl"], row["model"]) == ("tjepa", "mlp"))
+    assert {"published", "published_rank", "recomputed_rank"} <= set(row)
+    assert {"mean", "std", "n", "rank", "published"} <= set(row["cells"]["adult"])
+    assert row["cells"]["adult"]["published"] == {
+        "mean": 0.866,
+        "std": 0.002,
+        "caveat": row["cells"]["adult"]["published"]["caveat"],
+    }
+    for layout in ("terminal", "markdown", "latex", "csv"):
+        shown = tabbench("table", "--against", "tjepa-paper", "--format", layout, "--results", tmp_path)
+        assert shown.returncode == 0, shown.stderr
+        assert "0.866" in shown.stdout
+
+
+def test_a_reference_can_be_read_without_own_results(tmp_path: Path) -> None:
+    shown = tabbench("table", "--against", "rtdl", "--results", tmp_path / "none")
+    assert shown.returncode == 0, shown.stderr
+    assert "ft_transformer" in shown.stdout

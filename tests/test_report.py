@@ -1,0 +1,135 @@
+"""Ranks, conventions, and what is left out."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_store import record
+
+from tabbench.cli.table import grid, notes
+from tabbench.errors import UsageError
+from tabbench.report import Row, Table, rank_values, tabulate
+from tabbench.store import Store
+
+
+def make(tmp_path: Path, records: list[dict[str, Any]], **options: Any) -> Table:
+    store = Store(tmp_path)
+    for number, fields in enumerate(records):
+        store.add({**record(f"key{number}"), **fields})
+    return tabulate(store, **options)
+
+
+def row(table: Table, ssl: str, model: str = "mlp") -> Row:
+    return next(row for row in table.rows if (row.ssl, row.model) == (ssl, model))
+
+
+def test_ranks_by_hand() -> None:
+    assert rank_values([0.3, 0.1, 0.2]) == [3, 1, 2]
+    assert rank_values([0.1, 0.1, 0.2]) == [1, 1, 3]
+    assert rank_values([0.1, 0.1, 0.2], ties="average") == [1.5, 1.5, 3]
+    assert rank_values([0.1, None, 0.2, None]) == [1, 3, 2, 3]
+    assert rank_values([0.1, None, 0.2], missing="skip") == [1, None, 2]
+
+
+def test_ranks_are_taken_per_dataset_on_means_and_averaged(tmp_path: Path) -> None:
+    table = make(tmp_path, [
+        {"ssl": "a", "seed": 0, "score": 0.8}, {"ssl": "a", "seed": 1, "score": 0.9},
+        {"ssl": "b", "seed": 0, "score": 0.7}, {"ssl": "b", "seed": 1, "score": 0.99},
+        {"ssl": "a", "data": "ca", "metric": "rmse", "score": 0.5},
+        {"ssl": "b", "data": "ca", "metric": "rmse", "score": 0.4},
+    ])  # fmt: skip
+    assert row(table, "a").cells["wine"].mean == pytest.approx(0.85)
+    assert row(table, "a").cells["wine"].std == pytest.approx(0.0707107, abs=1e-6)
+    assert row(table, "a").cells["wine"].rank == 1
+    assert row(table, "b").cells["ca"].rank == 1, "a smaller error is better"
+    assert row(table, "a").average_rank == row(table, "b").average_rank == 1.5
+    assert table.units == {"wine": "accuracy", "ca": "rmse"}
+
+
+def test_flagged_and_failed_records_are_left_out_and_named(tmp_path: Path) -> None:
+    table = make(tmp_path, [
+        {"ssl": "a"},
+        {"ssl": "b", "flags": ["collapsed embedding"]},
+        {"ssl": "c", "status": "failed", "error": "no luck", "score": None},
+    ])  # fmt: skip
+    assert [row.ssl for row in table.rows] == ["a"]
+    assert {item["reason"] for item in table.left_out} == {"flagged: collapsed embedding", "failed: no luck"}
+
+
+def test_fidelities_never_share_a_table(tmp_path: Path) -> None:
+    records = [
+        {"ssl": "a", "fidelity": "quick"},
+        {"ssl": "b", "fidelity": "standard"},
+        {"ssl": "c", "fidelity": "standard, 500 rows"},
+    ]
+    table = make(tmp_path, records)
+    assert (table.fidelity, [row.ssl for row in table.rows]) == ("standard", ["b"])
+    reasons = {item["reason"] for item in table.left_out}
+    assert reasons == {"fidelity quick (--fidelity)", "fidelity standard, 500 rows (--fidelity)"}
+    assert [row.ssl for row in tabulate(Store(tmp_path), fidelity="quick").rows] == ["a"]
+    with pytest.raises(UsageError, match="No records of fidelity 'papr'"):
+        tabulate(Store(tmp_path), fidelity="papr")
+
+
+def test_rows_that_use_labels_are_ranked_apart(tmp_path: Path) -> None:
+    table = make(tmp_path, [
+        {"ssl": "a", "score": 0.5},
+        {"ssl": "b", "score": 0.6},
+        {"ssl": "p", "score": 0.9, "uses_labels": True},
+    ])  # fmt: skip
+    assert [(row.ssl, row.average_rank) for row in table.rows] == [("b", 1), ("a", 2), ("p", 1)]
+
+
+def test_differently_set_rows_are_kept_apart(tmp_path: Path) -> None:
+    table = make(tmp_path, [{"variant": ""}, {"variant": "mlp.lr=0.1", "score": 0.4}])
+    assert [row.variant for row in table.rows] == ["", "mlp.lr=0.1"]
+
+
+def test_long_settings_stand_below_the_table(tmp_path: Path) -> None:
+    long = "tjepa.model_dim_hidden=32 tjepa.model_num_layers=2"
+    table = make(tmp_path, [{"variant": ""}, {"variant": "mlp.lr=0.1", "score": 0.4}, {"variant": long, "score": 0.3}])
+    assert [line[0] for line in grid(table)[1]] == ["none", "none [mlp.lr=0.1]", "none [a]"]
+    assert f"[a] {long}" in notes(table)
+
+
+def test_ranks_compare_equal_budgets_unless_told_otherwise(tmp_path: Path) -> None:
+    table = make(
+        tmp_path, [{"ssl": "a", "trials": 5}, {"ssl": "b", "trials": 5}, {"ssl": "b", "trials": 0, "score": 0.9}]
+    )
+    assert [(row.ssl, row.budget) for row in table.rows] == [("a", (0, 5)), ("b", (0, 5))]
+    assert table.left_out == [{"reason": "another budget of tuning, no trials (--any-budget)", "records": 1}]
+    assert "tuned with 0 + 5 trials" in notes(table)[0], "the table says how many trials its rows had"
+    mixed = tabulate(Store(tmp_path), any_budget=True)
+    assert [line[0] for line in grid(mixed)[1]] == ["b (0 + 0 trials)", "a (0 + 5 trials)", "b (0 + 5 trials)"]
+
+
+def test_two_contents_under_one_name_are_not_mixed(tmp_path: Path) -> None:
+    table = make(tmp_path, [{"ssl": "a", "data_key": "old", "seed": 1}, {"ssl": "a", "data_key": "new", "score": 0.7}])
+    assert row(table, "a").cells["wine"].values == [0.7]
+    assert table.left_out == [{"reason": "an older content of wine", "records": 1}]
+
+
+def test_the_newest_record_of_a_place_counts(tmp_path: Path) -> None:
+    table = make(tmp_path, [{"score": 0.1}, {"score": 0.2}, {"status": "failed", "error": "x", "score": None}])
+    assert row(table, "none").cells["wine"].values == [0.2]
+
+
+def test_time_and_named_metrics(tmp_path: Path) -> None:
+    fields = {"test": {"auroc": 0.75, "accuracy": 0.5}, "seconds": {"pretrain": 2.0, "fit": 1.5}}
+    assert row(make(tmp_path, [fields], metric="time"), "none").cells["wine"].mean == 3.5
+    assert row(tabulate(Store(tmp_path), "auroc"), "none").cells["wine"].mean == 0.75
+    assert tabulate(Store(tmp_path), "rmse").rows == []
+    with pytest.raises(UsageError, match="Unknown metric 'acuracy'. Did you mean: accuracy"):
+        tabulate(Store(tmp_path), "acuracy")
+
+
+def test_the_promised_json_shape(tmp_path: Path) -> None:
+    value = make(tmp_path, [{"ssl": "a"}, {"ssl": "b", "data": "ca"}]).to_json()
+    assert {"metric", "convention", "datasets", "rows", "left_out"} <= set(value)
+    for line in value["rows"]:
+        assert {"ssl", "model", "cells", "average_rank"} <= set(line)
+        assert set(line["cells"]) == set(value["datasets"]) == {"wine", "ca"}
+        for cell in line["cells"].values():
+            assert {"mean", "std", "n", "rank"} <= set(cell)
+    missing = value["rows"][0]["cells"]["ca"]
+    assert missing == {"mean": None, "std": None, "n": 0, "rank": 2}

@@ -1,0 +1,280 @@
+"""Results from elsewhere: folders are joined by content, and a record can be run again."""
+
+import json
+import shlex
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from harness import TOYS, Bench, stable, tabbench, written_records
+
+from tabbench import UsageError
+from tabbench.merge import merge_results
+from tabbench.replay import prepare_replay
+from tabbench.store import Store
+
+
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with results: none and projection, two seeds each, and a failure."""
+    folder = tmp_path_factory.mktemp("theirs") / "results"
+    bench = Bench(folder)
+    bench.run(seeds=2)
+    bench.run(ssl=["none"], seeds=1, set={"nearest": {"behave": {"0": "fail"}}})
+    bench.store.save_experiment({"data": ["wine"], "categorical": [], "ssl": ["projection"], "model": ["nearest"]})
+    return folder
+
+
+def copy_of(folder: Path, target: Path, change: Callable[[dict[str, Any]], object] = lambda record: None) -> Path:
+    """The same results, changed record by record."""
+    (target / "records").mkdir(parents=True)
+    lines = []
+    for record in written_records(folder):
+        change(record)
+        lines.append(json.dumps(record) + "\n")
+    (target / "records" / "them.jsonl").write_text("".join(lines))
+    return target
+
+
+def seed_one(record: dict[str, Any]) -> bool:
+    return bool(record["seed"] == 1 and record["ssl"] == "projection")
+
+
+# Merging.
+
+
+def test_records_are_taken_once_and_stay_what_they_were(theirs: Path, tmp_path: Path) -> None:
+    copied = copy_of(theirs, tmp_path / "copy")
+    store = Store(tmp_path / "ours")
+    merged = merge_results([theirs, copied], store)
+    assert merged.refused == []
+    assert sum(merged.added.values()) == 5
+    assert (merged.same, merged.failed) == (5, 1)
+    assert stable(store.records()) == stable(Store(theirs).records())
+    before = {record["key"]: record["time"] for record in Store(theirs).records()}
+    assert {record["key"]: record["time"] for record in store.records()} == before
+    assert [path.name for path in (store.root / "experiments").iterdir()] == [
+        path.name for path in (theirs / "experiments").iterdir()
+    ]
+
+
+def test_merging_again_changes_nothing(theirs: Path, tmp_path: Path) -> None:
+    merge_results([theirs], Store(tmp_path / "ours"))
+    files = sorted(path.name for path in (tmp_path / "ours" / "records").iterdir())
+    merged = merge_results([theirs], Store(tmp_path / "ours"))
+    assert (sum(merged.added.values()), merged.same, merged.refused) == (0, 5, [])
+    assert sorted(path.name for path in (tmp_path / "ours" / "records").iterdir()) == files
+
+
+def test_same_job_with_other_predictions_is_refused_and_named(theirs: Path, tmp_path: Path) -> None:
+    def forge(record: dict[str, Any]) -> None:
+        if seed_one(record):
+            record["hashes"]["predictions"] = "f" * 64
+            record["score"] = 0.999
+
+    forged = copy_of(theirs, tmp_path / "forged", forge)
+    merged = merge_results([theirs, forged], Store(tmp_path / "ours"))
+    assert sum(merged.added.values()) == 4, "neither of the two is taken"
+    (reason,) = merged.refused
+    assert "wine/0 projection + nearest seed 1" in reason
+    assert "same job, different evidence; none of them is taken" in reason
+    assert "score 0.999, predictions ffffffffff" in reason
+
+
+def test_what_is_already_there_stays(theirs: Path, tmp_path: Path) -> None:
+    def forge(record: dict[str, Any]) -> None:
+        if seed_one(record):
+            record["hashes"]["predictions"] = "f" * 64
+
+    store = Store(tmp_path / "ours")
+    merge_results([theirs], store)
+    merged = merge_results([copy_of(theirs, tmp_path / "forged", forge)], store)
+    assert sum(merged.added.values()) == 0
+    assert f"that of {store.root} stays" in merged.refused[0]
+    assert stable(Store(store.root).records()) == stable(Store(theirs).records())
+
+
+def test_a_success_elsewhere_replaces_a_failure(theirs: Path, tmp_path: Path) -> None:
+    def fail(record: dict[str, Any]) -> None:
+        if seed_one(record):
+            for name in ("score", "hashes", "test"):
+                del record[name]
+            record.update(status="timeout", error="timeout of 1 s", traceback="")
+
+    failed = copy_of(theirs, tmp_path / "failed", fail)
+    store = Store(tmp_path / "ours")
+    assert merge_results([failed], store).failed == 2
+    merged = merge_results([theirs], store)
+    assert sum(merged.added.values()) == 1
+    assert stable(Store(store.root).records()) == stable(Store(theirs).records())
+
+
+def test_flagged_records_are_taken_and_stay_flagged(theirs: Path, tmp_path: Path) -> None:
+    def flag(record: dict[str, Any]) -> None:
+        if seed_one(record):
+            record["flags"] = ["constant prediction"]
+
+    store = Store(tmp_path / "ours")
+    merged = merge_results([copy_of(theirs, tmp_path / "flagged", flag)], store)
+    assert merged.flagged == 1
+    assert [record["flags"] for record in store.records() if seed_one(record)] == [["constant prediction"]]
+
+
+def test_trials_with_other_values_are_refused(theirs: Path, tmp_path: Path) -> None:
+    trial = {"schema": 1, "kind": "trial", "key": "c" * 24, "status": "ok", "number": 3, "value": 0.5, "config": {}}
+    folders: list[Path] = []
+    for value in (0.5, 0.5, 0.6):
+        folder = tmp_path / f"trial{len(folders)}"
+        (folder / "records").mkdir(parents=True)
+        (folder / "records" / "them.jsonl").write_text(json.dumps({**trial, "value": value}) + "\n")
+        folders.append(folder)
+    assert sum(merge_results(folders[:2], Store(tmp_path / "same")).added.values()) == 1
+    merged = merge_results(folders, Store(tmp_path / "other"))
+    assert sum(merged.added.values()) == 0
+    assert "trial with value 0.6" in merged.refused[0]
+
+
+def test_command_says_what_it_took_and_refused(theirs: Path, tmp_path: Path) -> None:
+    broken = copy_of(theirs, tmp_path / "broken")
+    file = broken / "records" / "them.jsonl"
+    record = next(record for record in written_records(theirs) if seed_one(record))
+    bare = {**record, "key": "a" * 24, "hashes": {}}
+    future = {**record, "key": "b" * 24, "schema": 99}
+    file.write_text(
+        file.read_text() + "no json\n[1]\n{}\n" + json.dumps(bare) + "\n" + json.dumps(future) + '\n{"key": "torn'
+    )
+    done = tabbench("results", "merge", "broken", "--results", "ours", cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    assert done.stdout == ("broken: 5 new record(s)\nours: 5 new record(s), 0 already there, 1 of jobs that failed\n")
+    assert done.stderr.splitlines() == [
+        "refused: broken/records/them.jsonl:6: the line is no JSON, or incomplete",
+        "refused: broken/records/them.jsonl:7: the line is no record",
+        "refused: broken/records/them.jsonl:8: the record has no key or no status",
+        "refused: broken/records/them.jsonl:9: the record has no evidence: no score, or no hash of its predictions",
+        "refused: broken/records/them.jsonl:10: the record was written by a newer tabbench (schema 99)",
+        "refused: broken/records/them.jsonl:11: the line is no JSON, or incomplete",
+    ]
+    shown = tabbench("table", "--results", "ours", cwd=tmp_path)
+    assert "projection" in shown.stdout
+
+
+def test_what_is_no_results_folder_is_refused(theirs: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is no results folder: it has no folder 'records'"):
+        merge_results([tmp_path], Store(tmp_path / "ours"))
+    with pytest.raises(UsageError, match="is the folder that others are merged into"):
+        merge_results([theirs], Store(theirs))
+
+
+# Replaying.
+
+
+def key_of(folder: Path, **wanted: Any) -> str:
+    found = [
+        record["key"]
+        for record in written_records(folder)
+        if all(record.get(name) == value for name, value in wanted.items())
+    ]
+    assert len(found) == 1
+    return str(found[0])
+
+
+def test_replay_prints_the_command_and_finds_the_same(theirs: Path) -> None:
+    key = key_of(theirs, ssl="projection", seed=1)
+    done = tabbench("replay", key[:8], "--results", theirs, "--offline")
+    assert done.returncode == 0, done.stderr + done.stdout
+    command, score, predictions = done.stdout.splitlines()
+    assert command == (
+        "tabbench run --ssl projection --model nearest --data wine --preset quick --splits 1 --seeds 2 "
+        f"--trials 0 --ssl-trials 0 --controls '' --plugin {shlex.quote(str(TOYS))}"
+    )
+    assert score.endswith("same")
+    assert predictions.endswith("same")
+
+
+def test_the_printed_command_makes_the_record_itself(theirs: Path, tmp_path: Path) -> None:
+    record = next(record for record in written_records(theirs) if seed_one(record))
+    command = shlex.split(prepare_replay(record, theirs).command)
+    done = tabbench(*command[1:], "--results", tmp_path / "again", "--jobs", "1", "--offline")
+    assert done.returncode == 0, done.stderr
+    again = {each["key"]: each for each in written_records(tmp_path / "again")}
+    assert again[record["key"]]["hashes"] == record["hashes"]
+
+
+def test_replay_of_another_result_ends_with_code_1(theirs: Path, tmp_path: Path) -> None:
+    def forge(record: dict[str, Any]) -> None:
+        if seed_one(record):
+            record["score"] = 0.999
+            record["environment"]["versions"]["torch"] = "0.1"
+
+    forged = copy_of(theirs, tmp_path / "forged", forge)
+    done = tabbench("replay", key_of(forged, ssl="projection", seed=1), "--results", forged, "--offline")
+    assert done.returncode == 1, done.stderr
+    assert "accuracy     stored 0.999" in done.stdout
+    assert "DIFFERENT" in done.stdout
+    assert "torch was 0.1, is" in done.stdout
+
+
+def test_settings_that_differ_from_the_preset_are_in_the_command(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "results")
+    bench.run(ssl=["untrained:projection"], controls=[], rows=100, set={"projection": {"sleep": 0.01}})
+    (record,) = bench.store.records()
+    command = prepare_replay(record, bench.store.root).command
+    assert "--ssl untrained:projection " in command
+    assert "--rows 100" in command
+    assert "--set projection.sleep=0.01" in command
+    assert "nearest." not in command
+    replayed = prepare_replay(record, bench.store.root)
+    manifest = bench.plan().records[0].job.payload["manifest"]
+    from tabbench.data.cache import Manifest
+
+    plan, last = replayed.plan(Manifest.from_json(manifest))
+    assert last.key == record["key"]
+    assert {step.job.kind for step in plan.steps.values()} == {"pretrain", "encode", "fit"}
+
+
+def test_a_file_of_data_is_found_by_the_experiment(theirs: Path, tmp_path: Path) -> None:
+    record = {**next(record for record in written_records(theirs) if seed_one(record)), "data": "mine.csv:y"}
+    store = Store(tmp_path / "results")
+    store.save_experiment({"data": ["tables/mine.csv:y"], "categorical": ["colour"]})
+    spec = prepare_replay(record, store.root).spec
+    assert spec.data == ("tables/mine.csv:y",)
+    assert spec.categorical == ("colour",)
+    assert prepare_replay(record, store.root, data="moved/mine.csv:y").spec.data == ("moved/mine.csv:y",)
+
+
+def test_what_cannot_be_replayed_is_said_in_one_line(theirs: Path, tmp_path: Path) -> None:
+    good = next(record for record in written_records(theirs) if seed_one(record))
+    failed = next(record for record in written_records(theirs) if record["status"] == "failed")
+    with pytest.raises(UsageError, match="this job ended with 'failed'"):
+        prepare_replay(failed, theirs)
+    with pytest.raises(UsageError, match="this is a trial of tuning"):
+        prepare_replay({**good, "kind": "trial"}, theirs)
+    gone = json.loads(json.dumps(good).replace(str(TOYS), str(tmp_path / "gone.py")))
+    with pytest.raises(UsageError, match="which is not there: say --plugin FILE"):
+        prepare_replay(gone, theirs)
+    changed = tmp_path / "toy_plugin.py"
+    shutil.copy(TOYS, changed)
+    changed.write_text(changed.read_text() + "\n# another version\n")
+    from tabbench.data.cache import Manifest
+
+    manifest = Manifest.from_json(Bench(tmp_path / "r").plan().records[0].job.payload["manifest"])
+    with pytest.raises(UsageError, match="results may differ on purpose"):
+        prepare_replay(good, theirs, [changed]).plan(manifest)
+    other = {**good, "hashes": {**good["hashes"], "data": "0" * 24}}
+    with pytest.raises(UsageError, match="the data are not those of the record"):
+        prepare_replay(other, theirs).plan(manifest)
+    done = tabbench("replay", "0000", "--results", theirs)
+    assert done.returncode == 2
+    assert "there is no record '0000'" in done.stderr
+
+
+def test_a_tuned_record_is_replayed_with_the_settings_that_were_found(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "results")
+    bench.run(trials=3, ssl_trials=2, controls=[])
+    (record,) = [record for record in bench.store.records() if record["kind"] == "result"]
+    assert record["tuning"]
+    done = tabbench("replay", record["key"], "--results", bench.store.root, "--offline")
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert "--trials 0 --ssl-trials 0" in done.stdout

@@ -1,0 +1,167 @@
+"""Records survive what happens to files."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from tabbench.errors import UsageError
+from tabbench.report import tabulate
+from tabbench.store import COMPACT_AFTER, SCHEMA_VERSION, Store
+
+
+def record(key: str, status: str = "ok", **fields: Any) -> dict[str, Any]:
+    base = {
+        "key": key, "status": status, "ssl": "none", "model": "mlp", "data": "wine", "split": 0, "seed": 0,
+        "data_key": "w", "kind": "result", "fidelity": "quick", "variant": "", "uses_labels": False, "trials": 0,
+        "ssl_trials": 0, "metric": "accuracy", "score": 0.5, "test": {"accuracy": 0.5}, "flags": [],
+        "seconds": {"fit": 1.0},
+    }  # fmt: skip
+    return {**base, **fields}
+
+
+def test_records_are_there_for_the_next_process(tmp_path: Path) -> None:
+    Store(tmp_path).add(record("a", score=0.25))
+    (found,) = Store(tmp_path).records()
+    assert found["score"] == 0.25
+    assert found["schema"] == SCHEMA_VERSION
+
+
+def test_opening_a_store_writes_nothing(tmp_path: Path) -> None:
+    assert Store(tmp_path / "new").records() == []
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_torn_last_line_is_skipped_with_a_warning(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.add(record("a"))
+    store.add(record("b"))
+    (file,) = (tmp_path / "records").glob("*.jsonl")
+    file.write_bytes(file.read_bytes()[:-20])
+    with pytest.warns(UserWarning, match="last line is incomplete"):
+        assert [found["key"] for found in Store(tmp_path).records()] == ["a"]
+
+
+def test_a_line_that_is_no_record_is_skipped_with_a_warning(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.add(record("a"))
+    (file,) = (tmp_path / "records").glob("*.jsonl")
+    file.write_text("\0\0\0garbage\n[1, 2]\n" + file.read_text())
+    with pytest.warns(UserWarning, match="no record was skipped"):
+        assert [found["key"] for found in Store(tmp_path).records()] == ["a"]
+
+
+def test_records_of_a_newer_tabbench_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "records").mkdir()
+    (tmp_path / "records" / "x.jsonl").write_text(json.dumps({**record("a"), "schema": SCHEMA_VERSION + 1}) + "\n")
+    with pytest.raises(UsageError, match="newer tabbench"):
+        Store(tmp_path).records()
+
+
+def test_a_finished_record_counts_more_than_a_failed_one(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.add(record("a", "ok"))
+    store.add(record("a", "failed"))
+    store.add(record("b", "failed"))
+    assert {found["key"]: found["status"] for found in store.records()} == {"a": "ok", "b": "failed"}
+
+
+def test_what_other_writers_append_is_seen(tmp_path: Path) -> None:
+    mine, other = Store(tmp_path), Store(tmp_path)
+    mine.refresh()
+    other.add(record("a"))
+    mine.refresh()
+    assert mine.record("a") is not None
+    other.add(record("b"))
+    mine.refresh()
+    assert mine.record("b") is not None
+
+
+def fill(folder: Path) -> None:
+    (folder / "half").write_text("half")
+    raise OSError("the disk is full")
+
+
+def test_an_artefact_is_complete_or_not_there(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    with pytest.raises(OSError, match="disk is full"), store.write_artefact("pretrain", "k") as folder:
+        fill(folder)
+    assert not store.has_artefact("pretrain", "k")
+    assert list((tmp_path / "artefacts" / "pretrain").iterdir()) == []
+    with store.write_artefact("pretrain", "k") as folder:
+        (folder / "whole").write_text("whole")
+    with store.write_artefact("pretrain", "k") as folder:
+        (folder / "whole").write_text("second")
+    assert (store.artefact("pretrain", "k") / "whole").read_text() == "whole"
+
+
+def test_the_parquet_copy_says_the_same_as_the_lines(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for number in range(5):
+        store.add(record(f"k{number}", seed=number, score=number / 10))
+    columns = ["key", "score", "seed", "flags", "test"]
+    before = store.read_table(columns)
+    store.compact()
+    assert (tmp_path / "records.parquet").exists()
+    assert store.read_table(columns).equals(before)
+    store.add(record("new"))
+    assert store.read_table(["key"]).num_rows == 6
+    frame = pd.read_parquet(tmp_path / "records.parquet")
+    assert json.loads(frame["test"][0]) == {"accuracy": 0.5}
+
+
+def test_a_broken_or_outdated_parquet_copy_is_not_believed(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.add(record("a"))
+    store.compact()
+    (tmp_path / "records.parquet").write_bytes(b"PAR1 not really")
+    assert store.read_table(["key"]).num_rows == 1
+    store.compact()
+    (file,) = (tmp_path / "records").glob("*.jsonl")
+    file.unlink()
+    assert Store(tmp_path).read_table(["key"]).num_rows == 0
+
+
+def test_lines_are_read_by_pandas_alone(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.add(record("a"))
+    (file,) = (tmp_path / "records").glob("*.jsonl")
+    assert pd.read_json(file, lines=True)["model"].tolist() == ["mlp"]
+
+
+def test_a_results_path_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "results").write_text("")
+    with pytest.raises(UsageError, match="not a folder"):
+        Store(tmp_path / "results")
+
+
+def test_the_lock_of_a_dead_process_is_free(tmp_path: Path) -> None:
+    code = f"from tabbench.store import Store; import os; Store({str(tmp_path)!r}).lock('k').acquire(); os._exit(1)"
+    subprocess.run([sys.executable, "-c", code], check=False, env=dict(os.environ))
+    Store(tmp_path).lock("k").acquire(timeout=0).lock.release()
+
+
+def test_a_hundred_thousand_records_are_tabulated_within_a_second(tmp_path: Path) -> None:
+    folder = tmp_path / "records"
+    folder.mkdir()
+    lines = [
+        json.dumps({**record(f"k{i}", ssl=f"s{i % 8}", model=f"m{i // 8 % 7}", data=f"d{i // 56 % 20}", seed=i // 1120,
+                             score=(i * 7919 % 1000) / 1000), "time": float(i), "schema": 1})
+        for i in range(100_000)
+    ]  # fmt: skip
+    (folder / "x.jsonl").write_text("\n".join(lines) + "\n")
+    assert len(lines) > COMPACT_AFTER
+    store = Store(tmp_path)
+    store.compact()
+    started = time.process_time()
+    table = tabulate(store)
+    seconds = time.process_time() - started
+    assert len(table.rows) == 56
+    assert sum(cell.n for row in table.rows for cell in row.cells.values()) == 100_000
+    assert seconds < 1.0, f"{seconds:.2f} CPU seconds"

@@ -1,0 +1,73 @@
+"""What makes a result unbelievable is seen."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from harness import TOYS
+
+from tabbench import tripwires
+from tabbench.data.prepare import SplitData, open_split
+from tabbench.data.references import resolve_data
+from tabbench.registry import make_registry
+
+
+@pytest.fixture(scope="module")
+def split() -> SplitData:
+    (manifest,) = resolve_data("breast_cancer", make_registry([TOYS]), offline=True)
+    return open_split(manifest, 0)
+
+
+def predictions(split: SplitData, seed: int = 0) -> dict[str, Any]:
+    generator = np.random.default_rng(seed)
+    sizes = {"validation": len(split.validation.y), "test": len(split.test)}
+    return {name: generator.dirichlet(np.ones(2), size).astype(np.float32) for name, size in sizes.items()}
+
+
+def test_an_honest_result_has_no_flag(split: SplitData) -> None:
+    made = predictions(split)
+    assert tripwires.check_predictions(split, made) == []
+    assert tripwires.check_scores(split, {"accuracy": 0.9}, {"accuracy": 0.8}) == []
+    assert tripwires.check_training({"loss": [1.0, 0.9]}, {"train_loss": [1.0, 0.9, 0.8]}, {}) == []
+    rows = np.random.default_rng(0).normal(size=(100, 4, 8)).astype(np.float32)
+    assert tripwires.check_representation(rows) == []
+
+
+def test_validation_equal_to_test_is_seen(split: SplitData) -> None:
+    shared = replace(split, rows=replace(split.rows, validation=split.rows.test))
+    assert tripwires.check_scores(shared, {"accuracy": 0.9}, {"accuracy": 0.8}) == [tripwires.VALIDATION_IS_TEST]
+    same = {"accuracy": 0.912345, "log_loss": 0.3456}
+    assert tripwires.check_scores(split, same, dict(same)) == [tripwires.VALIDATION_IS_TEST]
+
+
+def test_constant_and_broken_predictions_are_seen(split: SplitData) -> None:
+    constant = predictions(split)
+    constant["test"] = np.tile(np.array([0.4, 0.6], dtype=np.float32), (len(split.test), 1))
+    assert tripwires.check_predictions(split, constant) == [tripwires.CONSTANT_PREDICTION]
+    broken = predictions(split)
+    broken["validation"][0, 0] = np.nan
+    assert tripwires.check_predictions(split, broken) == [tripwires.NON_FINITE]
+
+
+def test_a_test_part_that_is_too_small_is_seen(split: SplitData) -> None:
+    small = replace(split, test=split.test.take(slice(0, 10)))
+    assert tripwires.SMALL_TEST in tripwires.check_predictions(small, predictions(small))
+
+
+def test_collapse_is_seen_and_mere_smallness_is_not() -> None:
+    generator = np.random.default_rng(0)
+    offset = generator.normal(size=(1, 32))
+    noise = generator.normal(size=(200, 32))
+    assert tripwires.check_representation((offset + 1e-5 * noise).astype(np.float32)) == [tripwires.COLLAPSED]
+    assert tripwires.check_representation(np.ones((50, 3, 4), dtype=np.float32)) == [tripwires.COLLAPSED]
+    assert tripwires.check_representation((1e-5 * noise).astype(np.float32)) == []
+    assert tripwires.check_representation((offset + 0.1 * noise).astype(np.float32)) == []
+    noise[3, 3] = np.inf
+    assert tripwires.check_representation(noise.astype(np.float32)) == [tripwires.NON_FINITE]
+
+
+def test_smoke_runs_are_seen() -> None:
+    assert tripwires.check_training({"loss": [1.0]}) == [tripwires.SMOKE]
+    assert tripwires.check_training({}, {"train_loss": [1.0], "best_epoch": 1}) == [tripwires.SMOKE]
+    assert tripwires.check_training({"epochs": 1, "first": {}}) == [tripwires.SMOKE]

@@ -1,0 +1,231 @@
+"""Bayesian tuning: deterministic, resumable, and blind to the test part."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import pydantic
+import pytest
+from harness import TOYS, Bench, stable, written_records
+
+from tabbench.config import Choice, Config, Float, Int
+from tabbench.errors import TabbenchError
+from tabbench.store import Store
+from tabbench.tuning import BATCH, Study, Trial
+
+
+class Bowl(Config):
+    """A function of two numbers with its highest point at x = 0.3, y = 7."""
+
+    x: Annotated[float, Float(0.0, 1.0)] = 0.9
+    """A number."""
+    y: Annotated[int, Int(0, 20)] = 1
+    """A whole number."""
+    kind: Annotated[str, Choice("good", "bad")] = "bad"
+    """A choice."""
+    fixed: int = 3
+    """Not searched."""
+
+    @pydantic.model_validator(mode="after")
+    def _no_middle(self) -> "Bowl":
+        if 0.45 < self.x < 0.55:
+            raise ValueError("x must not be near one half")
+        return self
+
+    def value(self) -> float:
+        return 1 - (self.x - 0.3) ** 2 - ((self.y - 7) / 20) ** 2 - (self.kind == "bad")
+
+
+def finish(study: Study, trial: Trial) -> None:
+    trial.value = Bowl(**trial.config).value()
+    trial.status = "ok"
+
+
+def run_study(key: str = "k", n: int = 24, sampler: Any = "tpe", pinned: frozenset[str] = frozenset()) -> Study:
+    study = Study(key, Bowl, Bowl().to_json(), pinned, n, sampler)
+    while not study.finished:
+        finish(study, study.propose())
+    return study
+
+
+def test_trial_0_is_the_defaults_and_tuning_beats_them() -> None:
+    study = run_study(n=40)
+    assert study.trials[0].config == Bowl().to_json()
+    assert study.best is not None
+    assert study.best.value is not None
+    assert study.best.value > 0.97 > Bowl().value()
+
+
+def test_tpe_beats_random_search_on_average() -> None:
+    def mean_best(sampler: str) -> float:
+        found = [run_study(f"k{number}", 30, sampler).best for number in range(6)]
+        return sum(trial.value or 0.0 for trial in found if trial) / 6
+
+    assert mean_best("tpe") > mean_best("random")
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "gp", "random"])
+def test_every_sampler_is_deterministic(sampler: str) -> None:
+    one, other = run_study("k", 9, sampler), run_study("k", 9, sampler)
+    assert [trial.config for trial in one.trials] == [trial.config for trial in other.trials]
+    assert [trial.config for trial in run_study("j", 4, sampler).trials] != [trial.config for trial in one.trials[:4]]
+
+
+def test_the_order_in_which_trials_of_a_batch_end_does_not_matter() -> None:
+    study = Study("k", Bowl, Bowl().to_json(), frozenset(), 24)
+    while not study.finished:
+        batch = []
+        while study.may_propose():
+            batch.append(study.propose())
+        assert len(batch) == BATCH
+        for trial in reversed(batch):
+            finish(study, trial)
+    assert [trial.config for trial in study.trials] == [trial.config for trial in run_study().trials]
+
+
+def test_a_study_restored_in_the_middle_proposes_what_it_would_have() -> None:
+    whole = run_study()
+    for cut in (1, 4, 10, 17):
+        study = Study("k", Bowl, Bowl().to_json(), frozenset(), 24)
+        for trial in whole.trials[:cut]:
+            study.restore(Trial(trial.number, trial.config, trial.value, trial.status))
+        while not study.finished:
+            finish(study, study.propose())
+        assert [trial.config for trial in study.trials] == [trial.config for trial in whole.trials]
+
+
+def test_invalid_settings_are_never_proposed_and_pinned_ones_stay() -> None:
+    study = run_study(pinned=frozenset({"y"}))
+    assert all(not 0.45 < trial.config["x"] < 0.55 for trial in study.trials)
+    assert {trial.config["y"] for trial in study.trials} == {1}
+    assert {trial.config["fixed"] for trial in study.trials} == {3}
+
+
+def test_a_space_without_valid_settings_is_refused() -> None:
+    class Never(Config):
+        x: Annotated[float, Float(0.0, 1.0)] = 2.0
+        """A number."""
+
+        @pydantic.model_validator(mode="after")
+        def _never(self) -> "Never":
+            if self.x <= 1:
+                raise ValueError("never")
+            return self
+
+    study = Study("k", Never, Never().to_json(), frozenset(), 2)
+    study.propose().status = "ok"
+    with pytest.raises(TabbenchError, match="in a row are invalid"):
+        study.propose()
+
+
+def test_a_hopeless_trial_is_given_up_and_the_best_never() -> None:
+    study = Study("k", Bowl, Bowl().to_json(), frozenset(), 24)
+    for number in range(8):
+        trial = study.propose()
+        for epoch in range(1, 11):
+            assert not study.report(trial, epoch, number / 8), "the first trials run to their end"
+        finish(study, trial)
+    hopeless, hopeful = study.propose(), study.propose()
+    assert not study.report(hopeless, 1, -1.0), "nobody is given up at once"
+    assert study.report(hopeless, 5, -1.0)
+    assert not study.report(hopeful, 5, 2.0)
+
+
+def test_finished_trials_can_be_opened_with_optuna(tmp_path: Path) -> None:
+    import optuna
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+
+    study = run_study(n=8)
+    study.write_journal(tmp_path / "study.journal")
+    loaded = optuna.load_study(
+        study_name="k", storage=JournalStorage(JournalFileBackend(str(tmp_path / "study.journal")))
+    )
+    assert study.best is not None
+    assert loaded.best_value == study.best.value
+    assert len(loaded.trials) == 8
+
+
+TUNED: dict[str, Any] = {"trials": 6, "ssl_trials": 5, "controls": ["none", "untrained"]}
+
+
+def test_tuning_in_the_harness(bench: Bench) -> None:
+    summary = bench.run(**TUNED)
+    assert (summary.done, summary.failures) == (3, [])
+    records = bench.store.records()
+    results = [record for record in records if record["kind"] == "result"]
+    trials = [record for record in records if record["kind"] == "trial"]
+    assert len(trials) == 3 * 6 + 2 * 5, "controls are tuned with the same number of trials"
+    assert all("test" not in record and "score" not in record for record in trials)
+    for record in results:
+        assert (record["trials"], record["ssl_trials"]) == (6, 5)
+        study = [t for t in trials if t["study"] == record["tuning"]["model"]["study"]]
+        best = max((t for t in study if t["status"] == "ok"), key=lambda t: (t["value"], -t["number"]))
+        assert record["config"]["model"] == best["config"]
+        assert record["tuning"]["model"]["best_value"] == best["value"] >= record["tuning"]["model"]["default_value"]
+    trained = next(record for record in results if record["ssl"] == "projection")
+    pretrained = [t for t in trials if t["ssl"] == "projection" and not t["model"]]
+    best = max(pretrained, key=lambda t: (t["value"], -t["number"]))
+    assert trained["config"]["ssl"] == best["config"]
+    assert sum("encode projection" in label for label in bench.watcher.begun) == 1
+    assert len(list((bench.store.root / "artefacts" / "pretrain").iterdir())) <= 10
+
+
+def test_tuning_does_not_depend_on_the_number_of_jobs_and_is_not_repeated(bench: Bench, tmp_path: Path) -> None:
+    bench.run(**TUNED)
+    together = Bench(tmp_path / "together", slots=2)
+    together.run(**TUNED)
+    assert together.stable_records() == bench.stable_records()
+    before = len(written_records(bench.store.root))
+    bench.run(**TUNED, seeds=2)
+    assert len(written_records(bench.store.root)) == before + 3, "a new seed needs no new trial"
+
+
+def test_failing_trials_do_not_sink_a_study(bench: Bench) -> None:
+    # The defaults, trial 0, are above; most of the range is not.
+    summary = bench.run(ssl=["none"], trials=8, set={"nearest": {"bad_above": 0.3}})
+    assert summary.failures == []
+    trials = [record for record in bench.store.records() if record["kind"] == "trial"]
+    assert {record["status"] for record in trials} == {"ok", "failed"}
+    assert any(record["error"] == "RuntimeError: shrink is too large" for record in trials)
+
+
+def test_a_study_of_which_every_trial_fails_fails_in_words(bench: Bench) -> None:
+    summary = bench.run(ssl=["none"], trials=2, set={"nearest": {"bad_above": 0.0}})
+    ((_, outcome),) = summary.failures
+    assert "tune none + nearest: RuntimeError: shrink is too large" in outcome.error
+
+
+def test_a_budget_ends_a_run_that_goes_on_later(bench: Bench, tmp_path: Path) -> None:
+    settings = {"nearest": {"sleep": 0.4}}
+    summary = bench.run(ssl=["none"], trials=6, set=settings, budget=1.0)
+    assert (summary.done, summary.not_reached) == (0, 1)
+    again = bench.run(ssl=["none"], trials=6, set=settings)
+    assert (again.done, again.not_reached) == (1, 0)
+    undisturbed = Bench(tmp_path / "undisturbed")
+    undisturbed.run(ssl=["none"], trials=6, set=settings)
+    assert undisturbed.stable_records() == bench.stable_records()
+
+
+def test_a_killed_study_goes_on_without_losing_or_repeating_trials(tmp_path: Path) -> None:
+    arguments = [
+        "run", "--plugin", str(TOYS), "--ssl", "projection", "--model", "nearest", "--data", "wine", "--offline", "-q",
+        "--trials", "6", "--ssl-trials", "5", "--set", "nearest.sleep=0.2", "--set", "projection.sleep=0.2",
+    ]  # fmt: skip
+    command = [sys.executable, "-P", "-m", "tabbench", *arguments, "--results", str(tmp_path / "results")]
+    for seconds in (6.0, 5.0):
+        driver = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(seconds)
+        if driver.poll() is None:
+            os.kill(driver.pid, signal.SIGKILL)
+        driver.wait()
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+    undisturbed = Bench(tmp_path / "undisturbed", slots=2)
+    undisturbed.run(trials=6, ssl_trials=5, set={"nearest": {"sleep": 0.2}, "projection": {"sleep": 0.2}})
+    assert stable(Store(tmp_path / "results").records()) == undisturbed.stable_records()
+    keys = [record["key"] for record in written_records(tmp_path / "results")]
+    assert len(keys) == len(set(keys))
