@@ -187,7 +187,11 @@ class Execution:
         payload = dict(step.job.payload)
         for part, study in step.tuned.items():
             best = self.best[study]
-            payload[part] = best["job"] if part == "encoder" else {**payload[part], "config": best["config"]}
+            if part == "encoder":
+                # How it was found goes along: by the time of the record the study may not be open any more.
+                payload |= {"encoder": best["job"], "tuning": {part: best["tuning"]}}
+            else:
+                payload[part] = {**payload[part], "config": best["config"]}
         executor.submit(replace(step.job, payload={**payload, **self.places}))
 
     def _open(self, step: Step) -> None:
@@ -274,12 +278,9 @@ class Execution:
             self.observer.finished(step, outcome)
 
     def _write(self, step: Step, outcome: Outcome) -> None:
+        record = make_record(step, outcome)
         tuning = {part: self.best[study]["tuning"] for part, study in step.tuned.items() if study in self.best}
-        for need in step.needs:
-            for part, study in self.plan.steps[need].tuned.items():
-                if study in self.best:
-                    tuning[part] = self.best[study]["tuning"]
-        self.store.add({**make_record(step, outcome), "tuning": tuning})
+        self.store.add({**record, "tuning": {**record.get("tuning", {}), **tuning}})
         if outcome.status == "ok":
             self.summary.done += 1
         else:

@@ -66,3 +66,8 @@ class Event:
     total: int = 0
     metrics: dict[str, float] = field(default_factory=dict)
     outcome: Outcome | None = None
+
+    @property
+    def score(self) -> float | None:
+        """How good the training is by validation, for a tuner; None if this report does not say."""
+        return self.metrics.get("validation", self.metrics.get("probe"))

@@ -27,7 +27,7 @@ from tabbench.data.cache import Manifest
 from tabbench.data.metrics import main_metric, score_predictions
 from tabbench.data.prepare import SplitData, open_split
 from tabbench.errors import PluginError
-from tabbench.job import Job
+from tabbench.job import Event, Job
 from tabbench.registry import import_class, load_file
 from tabbench.store import Store
 from tabbench.table import Features, Labelled, Representation, Table
@@ -65,11 +65,14 @@ def pretrain(job: Job, store: Store, context: Context) -> dict[str, Any]:
     split = open_job_split(job)
     method = make(job.payload["method"])
     method.device = context.device
+    scratch = store.scratch(job.key)
+    reports = Reports(scratch / "reports.json", context.on_report)
     context = replace(
         context,
-        scratch=store.scratch(job.key),
+        scratch=scratch,
         validation=_table(split.validation.features),
         probe=_make_probe(split),
+        on_report=reports.add,
     )
     started = time.perf_counter()
     train = _table(split.train.features)
@@ -89,10 +92,42 @@ def pretrain(job: Job, store: Store, context: Context) -> dict[str, Any]:
             "encoder": _hash_files(folder),
             "config": method.config.to_json(),
             "diagnostics": _json_values(method.diagnostics),
+            "reports": reports.scores,
         }
         _write_json(folder / "step.json", about)
     store.drop_scratch(job.key)
     return {"seconds": seconds, "value": about["probe"]}
+
+
+class Reports:
+    """The scores that a pretraining reports to a tuner, kept beside its checkpoint.
+
+    A training that goes on after a kill tells them again: the tuner judges it by its whole curve, as if nothing had
+    happened.
+    """
+
+    def __init__(self, file: Path, report: Reporter | None) -> None:
+        self.file, self.report = file, report
+        self.scores: list[tuple[int, float]] = []
+        try:
+            told: list[tuple[int, int, float]] = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):  # nothing was told, or a power cut took it: a checkpoint goes with it
+            told = []
+        self.told = {step: (step, total, value) for step, total, value in told}
+        for step, total, value in self.told.values():
+            self.add(step, total, {"probe": value})
+
+    def add(self, step: int, total: int, metrics: dict[str, float]) -> None:
+        value = Event("", step, total, metrics).score
+        if value is not None and (not self.scores or step > self.scores[-1][0]):
+            self.scores.append((step, value))
+            if step not in self.told:
+                self.told[step] = (step, total, value)
+                draft = self.file.with_suffix(".draft")
+                draft.write_text(json.dumps(list(self.told.values())), encoding="utf-8")
+                draft.replace(self.file)
+        if self.report is not None:
+            self.report(step, total, metrics)
 
 
 def encode(job: Job, store: Store, context: Context) -> dict[str, Any]:
@@ -116,6 +151,7 @@ def encode(job: Job, store: Store, context: Context) -> dict[str, Any]:
             "representation": digest.hexdigest(),
             "encode_seconds": time.perf_counter() - started,
             "flags": flags,
+            "tuning": job.payload.get("tuning", {}),
         }
         _write_json(folder / "step.json", about)
     return {"seconds": about["encode_seconds"], "flags": flags}
@@ -182,6 +218,7 @@ def fit(job: Job, store: Store, context: Context) -> dict[str, Any]:
         "environment": {**environment(), "device": context.device, "threads": context.threads,
                         "peak_memory": _peak_memory()},
         "diagnostics": {"ssl": encoded.get("diagnostics", {}), "model": _json_values(learner.diagnostics)},
+        "tuning": encoded.get("tuning", {}),
     }  # fmt: skip
 
 

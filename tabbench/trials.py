@@ -105,18 +105,20 @@ class OpenStudy:
         return job.key in self.outcomes or (job.kind == "pretrain" and self.store.has_artefact("pretrain", job.key))
 
     def stored_outcome(self, job: Job) -> Outcome:
+        """The end of a job that needs no run; what it had reported on its way is judged as if it ran now."""
         from tabbench.runner import read_step
 
         if job.key in self.outcomes:
             return self.outcomes[job.key]
         about = read_step(self.store.artefact("pretrain", job.key))
+        for step, value in about["reports"]:
+            self.report(Event(job.key, step, metrics={"probe": value}))
         return Outcome("ok", {"value": about["probe"], "seconds": about["seconds"]})
 
     def report(self, event: Event) -> bool:
         """Note what a running trial reports; whether it should be given up."""
         trial = self.trials[event.key][0]
-        value = event.metrics.get("validation", event.metrics.get("probe"))
-        if value is None or trial.finished or not self.study.report(trial, event.step, value):
+        if event.score is None or trial.finished or not self.study.report(trial, event.step, event.score):
             return False
         # Decided here and now: whether the job hears of it before it ends must not change the study.
         trial.status = "pruned"

@@ -181,6 +181,8 @@ def test_an_experiment_file_is_run_and_options_override_it(tmp_path: Path) -> No
     done = tabbench("run", file, "--plugin", TOYS, "--seeds", "1", "--dry-run", "--results", tmp_path / "results")
     assert done.returncode == 0, done.stderr
     assert "1 seed(s)" in done.stdout
+    other = tabbench("run", file, "--plugin", TOYS, "--model", "linear", "--dry-run", "--results", tmp_path / "results")
+    assert other.returncode == 0, "settings of a model that the command line leaves out go with it"
     file.write_text("seeds = [")
     broken = tabbench("run", file)
     assert broken.returncode == 2

@@ -1,6 +1,7 @@
 """Bayesian tuning: deterministic, resumable, and blind to the test part."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from harness import TOYS, Bench, stable, written_records
 
 from tabbench.config import Choice, Config, Float, Int
 from tabbench.errors import TabbenchError
+from tabbench.runner import Reports
 from tabbench.store import Store
 from tabbench.tuning import BATCH, Study, Trial
 
@@ -209,6 +211,35 @@ def test_a_budget_ends_a_run_that_goes_on_later(bench: Bench, tmp_path: Path) ->
     undisturbed = Bench(tmp_path / "undisturbed")
     undisturbed.run(ssl=["none"], trials=6, set=settings)
     assert undisturbed.stable_records() == bench.stable_records()
+
+
+@pytest.mark.parametrize("records_left", [0, 9, -1])
+def test_records_that_a_kill_prevented_come_out_the_same(bench: Bench, records_left: int) -> None:
+    """Artefacts are written by jobs, records by the driver: a kill can leave the one without the other."""
+    tuned: dict[str, Any] = {"trials": 2, "ssl_trials": 12}
+    bench.run(**tuned)
+    before = bench.stable_records()
+    assert any(record["status"] == "pruned" for record in before.values()), "pruning must play a part here"
+    (file,) = (bench.store.root / "records").glob("*.jsonl")
+    file.write_text("".join(file.read_text().splitlines(keepends=True)[:records_left]))
+    (bench.store.root / "records.parquet").unlink()
+    if records_left >= 0:  # nothing is encoded before every trial has its record
+        shutil.rmtree(bench.store.root / "artefacts" / "encode")
+    again = Bench(bench.store.root)
+    again.run(**tuned)
+    assert again.stable_records() == before
+
+
+def test_a_pretraining_that_goes_on_tells_its_scores_again(tmp_path: Path) -> None:
+    told: list[int] = []
+    first = Reports(tmp_path / "reports.json", None)
+    for epoch in (1, 2, 3):
+        first.add(epoch, 10, {"loss": 1.0, "probe": epoch / 10})
+    second = Reports(tmp_path / "reports.json", lambda step, total, metrics: told.append(step))
+    for epoch in (3, 4):  # from a checkpoint of epoch 2
+        second.add(epoch, 10, {"probe": epoch / 10})
+    assert told == [1, 2, 3, 3, 4]
+    assert second.scores == [(1, 0.1), (2, 0.2), (3, 0.3), (4, 0.4)]
 
 
 def test_a_killed_study_goes_on_without_losing_or_repeating_trials(tmp_path: Path) -> None:

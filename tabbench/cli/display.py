@@ -204,14 +204,15 @@ def verdict(step: Step, outcome: Outcome) -> str:
     """One line about the end of a job."""
     if outcome.status != "ok":
         return f"{outcome.status.replace('_', ' ')}: {step.job.label}: {outcome.error}"
-    score = f": {outcome.result['metric']} {outcome.result['score']:.4g}" if outcome.result.get("score") else ""
-    tuning = outcome.result.get("tuning")
-    if tuning:
+    if step.study is not None:
+        tuning = outcome.result["tuning"]
         default = "failed" if tuning["default_value"] is None else f"{tuning['default_value']:.4g}"
         return f"{step.job.label}: {tuning['trials']} trials, best {tuning['best_value']:.4g}, defaults {default}"
+    score = outcome.result.get("score")
+    scored = "" if score is None else f": {outcome.result['metric']} {score:.4g}"
     flags = outcome.result.get("flags")
     flagged = f" flagged: {', '.join(flags)}" if flags else ""
-    return f"{step.job.label}{score} in {duration(outcome.seconds)}{flagged}"
+    return f"{step.job.label}{scored} in {duration(outcome.seconds)}{flagged}"
 
 
 def duration(seconds: float) -> str:

@@ -86,7 +86,12 @@ def run(
 
     given: dict[str, Any] = read_experiment(experiment) if experiment is not None else {}
     lists = {"ssl": ssl, "model": model, "data": data, "controls": controls, "categorical": categorical}
-    given |= {name: split_names(value) for name, value in lists.items() if value is not None}
+    replaced = {name: split_names(value) for name, value in lists.items() if value is not None}
+    # Settings of a plugin go with it when the command line leaves it out of the file's list.
+    left_out = {name for kind in replaced for name in given.get(kind, []) if name not in replaced[kind]}
+    if "set" in given:
+        given["set"] = {name: values for name, values in given["set"].items() if name not in left_out}
+    given |= replaced
     values = {"preset": preset, "splits": splits, "seeds": seeds, "trials": trials, "ssl_trials": ssl_trials}
     values |= {"sampler": sampler, "rows": rows}
     given |= {name: value for name, value in values.items() if value is not None}

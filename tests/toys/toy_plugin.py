@@ -50,7 +50,7 @@ class RandomProjection(SSLMethod):
         self.initialise(table, context)
         for step in range(10):
             time.sleep(self.config.sleep / 10)
-            context.report(step + 1, 10, loss=1.0 / (step + 1))
+            context.report(step + 1, 10, loss=1.0 / (step + 1), probe=self.config.width + 0.01 * step)
         if self.config.behave == "fail":
             raise RuntimeError("the toy was told to fail")
         if self.config.behave == "exit":
