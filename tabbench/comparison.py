@@ -87,17 +87,20 @@ def compare(table: Table, name: str, registry: Registry, ties: Ties = "min", mis
     cells = [(_dataset_name(cell.dataset, registry), cell) for cell in reference.cells()]
     printed = reference.printed_ranks()
     published = {(cell.ssl, cell.model, dataset): cell for dataset, cell in cells}
-    ours = {(row.ssl, row.model): row for row in reversed(table.rows)}
+    ours: dict[tuple[str, str], list[Row]] = {}
+    for own in table.rows:
+        ours.setdefault((own.ssl, own.model), []).append(own)
     datasets = list(dict.fromkeys([dataset for dataset, _ in cells] + table.datasets))
     ranks = recompute_ranks(cells, ties, missing, first={place[0] for place in printed})
     rows = []
     for place in dict.fromkeys([*((cell.ssl, cell.model) for _, cell in cells), *ours]):
-        row = ComparedRow(*place, ours.get(place))
-        row.published_rank = next((rank for key, rank in printed.items() if key[1:] == place), None)
-        row.recomputed_ranks = {key[0]: rank for key, rank in ranks.items() if key[1:] == place}
-        for dataset in datasets:
-            row.cells[dataset] = _compare_cell(ours.get(place), published.get((*place, dataset)), dataset)
-        rows.append(row)
+        for own_row in ours.get(place) or [None]:  # each set of settings stands beside the same published figures
+            row = ComparedRow(*place, own_row)
+            row.published_rank = next((rank for key, rank in printed.items() if key[1:] == place), None)
+            row.recomputed_ranks = {key[0]: rank for key, rank in ranks.items() if key[1:] == place}
+            for dataset in datasets:
+                row.cells[dataset] = _compare_cell(own_row, published.get((*place, dataset)), dataset)
+            rows.append(row)
     return Comparison(table, entry.name, datasets, rows)
 
 

@@ -130,11 +130,11 @@ class Plan:
 
 def make_plan(spec: Spec, registry: Registry, manifests: Sequence[Manifest]) -> Plan:
     """All steps of an experiment on the given datasets."""
-    models = [choose(spec, registry, "model", name) for name in spec.model]
-    sources = choose_sources(spec, registry)
+    models, sources = choose_all(spec, registry)
     check_settings(spec, registry, [*models, *(source.method for source in sources if source.method)])
     plan = Plan()
     for manifest in manifests:
+        models, sources = choose_all(spec, registry, manifest.name)
         for split in range(spec.splits):
             where = {
                 "data": {"key": manifest.key},
@@ -292,7 +292,13 @@ def fidelity_of(spec: Spec) -> str:
     return spec.preset if spec.rows is None else f"{spec.preset}, {spec.rows} rows"
 
 
-def choose_sources(spec: Spec, registry: Registry) -> list[Source]:
+def choose_all(spec: Spec, registry: Registry, dataset: str = "") -> tuple[list[Choice], list[Source]]:
+    """The models and the SSL side of an experiment, with their settings for a dataset."""
+    models = [choose(spec, registry, "model", name, dataset) for name in spec.model]
+    return models, choose_sources(spec, registry, dataset)
+
+
+def choose_sources(spec: Spec, registry: Registry, dataset: str = "") -> list[Source]:
     """The SSL side of the table: controls first, each once, then methods with their untrained encoders."""
     methods: list[Choice] = []
     extra: list[Source] = []
@@ -309,10 +315,10 @@ def choose_sources(spec: Spec, registry: Registry) -> list[Source]:
             entry = registry.find("ssl", name.partition(":")[2])
             if not entry.plugin.untrained:
                 raise UsageError(f"{entry.name!r} has no encoder that could stay untrained")
-            method = choose(spec, registry, "ssl", entry.name)
+            method = choose(spec, registry, "ssl", entry.name, dataset)
             extra.append(Source(untrained(method.name), method, trained=False))
         else:
-            methods.append(choose(spec, registry, "ssl", name))
+            methods.append(choose(spec, registry, "ssl", name, dataset))
     sources = [Source(NONE, None)] if raw else []
     for method in methods:
         if UNTRAINED in spec.controls and method.entry.plugin.untrained:
@@ -323,22 +329,39 @@ def choose_sources(spec: Spec, registry: Registry) -> list[Source]:
     return list(seen.values())
 
 
-def choose(spec: Spec, registry: Registry, kind: str, name: str) -> Choice:
-    """A plugin with its settings: its own defaults, the run's preset, a named preset, what the user set."""
+def choose(spec: Spec, registry: Registry, kind: str, name: str, dataset: str = "") -> Choice:
+    """A plugin with its settings: its own defaults, the run's preset, a named preset, what the user set.
+
+    Settings published for each table have a preset each, such as ``rtdl-CA``. Together they go by ``rtdl``: every
+    dataset gets its own. Without a dataset only the name is checked.
+    """
     entry = registry.find(kind, name)
     config_class = registry.load_config(entry)
     presets = config_class.presets()
     given = dict(_settings_of(spec, entry))
     named = given.pop("preset", None)
     overrides = {config_class.full_name(key): value for key, value in given.items()}
-    if named is not None and named not in presets:
-        raise unknown(f"preset of {entry.name}", str(named), presets)
-    base = presets.get(str(named)) if named is not None else presets.get(spec.preset)
+    base = presets.get(spec.preset if named is None else _find_preset(str(named), entry, presets, registry, dataset))
     settings = {key: value for key, value in (base or {}).items() if key != "source"}
     config: Config = config_class.resolve({**settings, **overrides}, entry.name)
     shown = {**({"preset": named} if named is not None else {}), **overrides}
     tunable = any(name not in overrides for name in config_class.search_space())
     return Choice(entry, config.to_json(), shown, tunable)
+
+
+def _find_preset(named: str, entry: Entry, presets: Mapping[str, Any], registry: Registry, dataset: str) -> str:
+    """The preset that goes by a name, or that of a dataset in the family of that name."""
+    family = [preset for preset in presets if preset.startswith(f"{named}-")]
+    if named in presets or (family and not dataset):
+        return named
+    if not family:
+        raise unknown(f"preset of {entry.name}", named, presets)
+    known = [each for each in registry.entries("data") if each.name == dataset]
+    codes = {dataset.lower(), *(alias.lower() for each in known for alias in each.plugin.aliases)}
+    for preset in family:
+        if preset.removeprefix(f"{named}-").lower() in codes:
+            return preset
+    raise UsageError(f"{entry.name} has no preset {named!r} for {dataset}. Available: {', '.join(family)}.")
 
 
 def _settings_of(spec: Spec, entry: Entry) -> Mapping[str, Any]:

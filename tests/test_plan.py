@@ -6,7 +6,8 @@ import pytest
 from harness import Bench
 
 from tabbench.errors import UsageError
-from tabbench.plan import Plan
+from tabbench.plan import Plan, choose
+from tabbench.registry import make_registry
 from tabbench.spec import make_spec, parse_setting
 
 
@@ -88,6 +89,17 @@ def test_mistakes_are_named_with_the_nearest_match(bench: Bench, entries: dict[s
     with pytest.raises(UsageError, match=message) as caught:
         bench.plan(**entries)
     assert "\n" not in str(caught.value)
+
+
+def test_a_family_of_presets_gives_each_dataset_its_own() -> None:
+    registry = make_registry()
+    spec = make_spec({"ssl": ["none"], "model": ["mlp"], "set": {"mlp": {"preset": "rtdl", "dropout": 0.3}}})
+    adult, california = (choose(spec, registry, "model", "mlp", data) for data in ("adult", "california"))
+    assert adult.config["widths"] == [42, 503, 503, 503, 111]
+    assert california.config["widths"] == [510, 263, 363]
+    assert adult.overrides == california.overrides == {"preset": "rtdl", "dropout": 0.3}, "one row of the table"
+    with pytest.raises(UsageError, match="mlp has no preset 'rtdl' for mnist. Available: rtdl-AD"):
+        choose(spec, registry, "model", "mlp", "mnist")
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,16 @@ def test_own_figures_stand_beside_published_ones_in_their_unit(compared: Compari
     assert own_only.cells["adult"].published is None
 
 
+def test_every_set_of_settings_has_a_row_of_its_own(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for key, variant, score in (("a", "mlp.lr=1", 0.81), ("b", "", 0.85)):
+        store.add(record(key, ssl="none", variant=variant, data="adult", score=score, test={"accuracy": score}))
+    compared = compare(tabulate(store), "tjepa-paper", make_registry())
+    rows = [row for row in compared.rows if (row.ssl, row.model) == ("none", "mlp")]
+    assert [row.cells["adult"].own["mean"] for row in rows] == [0.85, 0.81], "the better one is not picked silently"
+    assert {row.published_rank for row in rows} == {rows[0].published_rank}
+
+
 def test_doubtful_cells_carry_a_caveat(compared: Comparison) -> None:
     rows = {(row.ssl, row.model): row for row in compared.rows}
 

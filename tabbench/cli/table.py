@@ -99,8 +99,10 @@ def show_comparison(compared: "Comparison", layout: str) -> None:
     headers = ["SSL", "model", *compared.datasets, "own rank", "printed rank", "recomputed rank"]
     body: list[list[str]] = []
     caveats: dict[str, int] = {}
+    marks = variant_marks(compared.table)
     for row in compared.rows:
-        line = [row.ssl, row.model]
+        variant = "" if row.own is None else row.own.variant
+        line = [f"{row.ssl} [{marks[variant]}]" if variant else row.ssl, row.model]
         for name in compared.datasets:
             cell = row.cells[name]
             mark = ""
