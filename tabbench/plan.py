@@ -6,7 +6,7 @@ model and seed that stands on it, and resuming is "planned minus done".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -333,7 +333,8 @@ def choose(spec: Spec, registry: Registry, kind: str, name: str, dataset: str = 
     """A plugin with its settings: its own defaults, the run's preset, a named preset, what the user set.
 
     Settings published for each table have a preset each, such as ``rtdl-CA``. Together they go by ``rtdl``: every
-    dataset gets its own. Without a dataset only the name is checked.
+    dataset gets its own. So a run with ``--preset paper`` takes ``paper-CA`` on California, if there is one, on top of
+    ``paper``. Without a dataset only the name is checked.
     """
     entry = registry.find(kind, name)
     config_class = registry.load_config(entry)
@@ -341,27 +342,42 @@ def choose(spec: Spec, registry: Registry, kind: str, name: str, dataset: str = 
     given = dict(_settings_of(spec, entry))
     named = given.pop("preset", None)
     overrides = {config_class.full_name(key): value for key, value in given.items()}
-    base = presets.get(spec.preset if named is None else _find_preset(str(named), entry, presets, registry, dataset))
-    settings = {key: value for key, value in (base or {}).items() if key != "source"}
+    codes = _codes(registry, dataset)
+    if named is None:
+        preset = _of_dataset(spec.preset, presets, codes) or spec.preset
+    else:
+        preset = _find_preset(str(named), entry, presets, dataset, codes)
+    settings = {**presets.get(preset.rpartition("-")[0], {}), **presets.get(preset, {})}
+    settings.pop("source", None)
     config: Config = config_class.resolve({**settings, **overrides}, entry.name)
     shown = {**({"preset": named} if named is not None else {}), **overrides}
     tunable = any(name not in overrides for name in config_class.search_space())
     return Choice(entry, config.to_json(), shown, tunable)
 
 
-def _find_preset(named: str, entry: Entry, presets: Mapping[str, Any], registry: Registry, dataset: str) -> str:
+def _find_preset(named: str, entry: Entry, presets: Mapping[str, Any], dataset: str, codes: set[str]) -> str:
     """The preset that goes by a name, or that of a dataset in the family of that name."""
     family = [preset for preset in presets if preset.startswith(f"{named}-")]
     if named in presets or (family and not dataset):
         return named
     if not family:
         raise unknown(f"preset of {entry.name}", named, presets)
-    known = [each for each in registry.entries("data") if each.name == dataset]
-    codes = {dataset.lower(), *(alias.lower() for each in known for alias in each.plugin.aliases)}
-    for preset in family:
-        if preset.removeprefix(f"{named}-").lower() in codes:
-            return preset
-    raise UsageError(f"{entry.name} has no preset {named!r} for {dataset}. Available: {', '.join(family)}.")
+    found = _of_dataset(named, presets, codes)
+    if found is None:
+        raise UsageError(f"{entry.name} has no preset {named!r} for {dataset}. Available: {', '.join(family)}.")
+    return found
+
+
+def _of_dataset(family: str, presets: Iterable[str], codes: set[str]) -> str | None:
+    """The preset of a family for the dataset that goes by ``codes``."""
+    start = f"{family}-"
+    return next((name for name in presets if name.startswith(start) and name[len(start) :].lower() in codes), None)
+
+
+def _codes(registry: Registry, dataset: str) -> set[str]:
+    """What a dataset goes by, in lower case."""
+    known = [entry for entry in registry.entries("data") if entry.name == dataset]
+    return {dataset.lower(), *(alias.lower() for entry in known for alias in entry.plugin.aliases)}
 
 
 def _settings_of(spec: Spec, entry: Entry) -> Mapping[str, Any]:

@@ -102,6 +102,19 @@ def test_a_family_of_presets_gives_each_dataset_its_own() -> None:
         choose(spec, registry, "model", "mlp", "mnist")
 
 
+def test_the_preset_of_a_run_takes_what_was_published_for_the_dataset() -> None:
+    registry = make_registry()
+    spec = make_spec({"ssl": ["vime"], "model": ["mlp"], "preset": "paper"})
+    presets = registry.load_config(registry.find("ssl", "vime")).presets()
+    jannis, adult = (choose(spec, registry, "ssl", "vime", data) for data in ("jannis", "adult"))
+    assert {"paper", "paper-JA"} <= set(presets)
+    assert "paper-AD" not in presets
+    paper, added = ({k: v for k, v in presets[name].items() if k != "source"} for name in ("paper", "paper-JA"))
+    assert adult.config.items() >= paper.items()
+    assert jannis.config.items() >= {**paper, **added}.items()
+    assert jannis.config != adult.config
+
+
 @pytest.mark.parametrize(
     "text, parsed",
     [
