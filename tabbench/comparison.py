@@ -94,7 +94,8 @@ def compare(table: Table, name: str, registry: Registry, ties: Ties = "min", mis
     ranks = recompute_ranks(cells, ties, missing, first={place[0] for place in printed})
     rows = []
     for place in dict.fromkeys([*((cell.ssl, cell.model) for _, cell in cells), *ours]):
-        for own_row in ours.get(place) or [None]:  # each set of settings stands beside the same published figures
+        own_rows: list[Row | None] = [*ours.get(place, [])] or [None]
+        for own_row in own_rows:  # each set of settings stands beside the same published figures
             row = ComparedRow(*place, own_row)
             row.published_rank = next((rank for key, rank in printed.items() if key[1:] == place), None)
             row.recomputed_ranks = {key[0]: rank for key, rank in ranks.items() if key[1:] == place}
