@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from tabbench import TabbenchError, __version__
-from tabbench.cli import data, embed, listing, plugins, replay, results, run, show, table
+from tabbench.cli import data, embed, listing, plugins, replay, report, results, run, show, table
 
 UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
 """Errors of the disk, which the user can mend."""
@@ -41,6 +41,7 @@ def common(
 
 app.command("run")(run.run)
 app.command("table")(table.table)
+app.command("report")(report.report)
 app.command("list")(listing.list_plugins)
 app.command("show")(show.show)
 app.command("embed")(embed.embed)
