@@ -6,14 +6,15 @@ import json
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import pydantic
 
-from tabbench.errors import UsageError, did_you_mean
+from tabbench.errors import UsageError, did_you_mean, unknown
 
 Preset = Literal["quick", "standard", "paper"]
 Sampler = Literal["tpe", "gp", "random"]
+Control = Literal["none", "untrained"]
 PRESETS: dict[Preset, dict[str, Any]] = {
     "quick": {"splits": 1, "seeds": 1, "trials": 0, "ssl_trials": 0, "controls": ("none",)},
     "standard": {"splits": 1, "seeds": 3, "trials": 15, "ssl_trials": 8, "controls": ("none", "untrained")},
@@ -47,7 +48,7 @@ class Spec(pydantic.BaseModel):
     """Trials of Bayesian tuning for each SSL method; 0 takes its default settings."""
     sampler: Sampler = "tpe"
     """How trials are proposed."""
-    controls: tuple[Literal["none", "untrained"], ...] = ("none",)
+    controls: tuple[Control, ...] = ("none",)
     """Controls that stand beside each SSL method."""
     rows: int | None = pydantic.Field(default=None, ge=10)
     """Take only this many rows of each dataset; recorded as a fidelity of its own."""
@@ -61,31 +62,95 @@ class Spec(pydantic.BaseModel):
         return value
 
 
+NAMES = tuple(field.alias or name for name, field in Spec.model_fields.items())
+"""What an experiment can say."""
+LISTS = ("ssl", "model", "data", "controls", "categorical")
+WORDS = ("preset", "sampler")
+CHOICES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "controls": ("control", get_args(Control)),
+    "sampler": ("sampler", get_args(Sampler)),
+}
+"""Entries with few possible values: what one of them is called, and which there are."""
+
+
 def make_spec(given: Mapping[str, Any], default_preset: Preset = "standard") -> Spec:
     """A Spec from what was given; what was not comes from the preset."""
-    for key in given:
-        names = [field.alias or name for name, field in Spec.model_fields.items()]
-        if key not in names:
-            raise UsageError(f"Unknown entry {key!r} in the experiment.{did_you_mean(key, names)}")
+    _check_names(given)
     preset = given.get("preset", default_preset)
-    if preset not in PRESETS:
-        raise UsageError(f"Unknown preset {preset!r}.{did_you_mean(str(preset), PRESETS)}")
+    if not isinstance(preset, str) or preset not in PRESETS:
+        raise unknown("preset", str(preset), PRESETS)
     try:
         return Spec.model_validate({**PRESETS[preset], "preset": preset, **given})
     except pydantic.ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise UsageError(f"Bad entry {place!r} in the experiment: {first['msg']} (given: {first['input']!r})") from None
+        raise _explain(error) from None
+
+
+def _check_names(given: Mapping[str, Any]) -> None:
+    for name in given:
+        if name not in NAMES:
+            raise UsageError(f"Unknown entry {name!r} in the experiment.{did_you_mean(name, NAMES)}")
+
+
+def _explain(error: pydantic.ValidationError) -> UsageError:
+    """The first fault that pydantic found, in the words of the user."""
+    first = error.errors()[0]
+    entry = str(first["loc"][0])
+    if first["type"] == "literal_error" and entry in CHOICES:
+        what, possible = CHOICES[entry]
+        return unknown(what, str(first["input"]), possible)
+    if first["type"] == "too_short":
+        return UsageError(f"The list {entry!r} of the experiment is empty: name at least one")
+    place = ".".join(str(part) for part in first["loc"])
+    return UsageError(f"Bad entry {place!r} in the experiment: {first['msg']} (given: {first['input']!r})")
 
 
 def read_experiment(path: Path) -> dict[str, Any]:
-    """The entries of an experiment file (TOML)."""
+    """The entries of an experiment file (TOML), each of the type that ``Spec`` has; a lone name is a list of one.
+
+    Raises:
+        UsageError: the file cannot be read, or one of its entries is unknown or of another type.
+    """
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        given = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UsageError(f"There is no experiment file {path}") from None
+    except IsADirectoryError:
+        raise UsageError(f"{path} is a folder; an experiment file (TOML) is needed") from None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read ({error.strerror})") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is not a TOML file: {error}") from None
+    try:
+        _check_names(given)
+        return {name: _check_type(name, value) for name, value in given.items()}
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from None
+
+
+def _check_type(name: str, value: Any) -> Any:
+    """The value of an entry, if it has the right type."""
+    if name in LISTS:
+        names = [value] if isinstance(value, str) else value
+        if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
+            raise _wrong_type(name, value, f'a list of names is needed, such as {name} = ["a", "b"]')
+        return names
+    if name in WORDS:
+        if not isinstance(value, str):
+            raise _wrong_type(name, value, f'one name is needed, such as {name} = "a"')
+    elif name == "set":
+        example = "write [set.NAME] and below it KEY = VALUE"
+        if not isinstance(value, dict):
+            raise _wrong_type(name, value, example)
+        for plugin, settings in value.items():
+            if not isinstance(settings, dict):
+                raise _wrong_type(f"set.{plugin}", settings, example)
+    elif not isinstance(value, int) or isinstance(value, bool):  # all that is left are numbers of something
+        raise _wrong_type(name, value, "a whole number is needed")
+    return value
+
+
+def _wrong_type(name: str, value: Any, wanted: str) -> UsageError:
+    return UsageError(f"{name} = {value!r}: {wanted}")
 
 
 def parse_setting(text: str) -> tuple[str, str, Any]:

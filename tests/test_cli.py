@@ -135,7 +135,7 @@ def test_a_dry_run_estimates_the_time(tmp_path: Path, results: Path) -> None:
         (["run", "--ssl", "none", "--model", "mlp", "--device", "tpu"], "Unknown device 'tpu'"),
         (["run", "--ssl", "none", "--model", "mlp", "--executor", "lokal"], "Did you mean: local?"),
         (["run", "--ssl", "none", "--model", "mlp", "--set", "mlp.lr"], "NAME.SETTING=VALUE"),
-        (["run", "--ssl", "none", "--model", "mlp", "--controls", "nome"], "controls"),
+        (["run", "--ssl", "none", "--model", "mlp", "--controls", "nome"], "Unknown control 'nome'. Did you mean: none?"),
         (["run", "nothing.toml"], "There is no experiment file nothing.toml"),
         (["run", "--plugin", "nothing.py", "--ssl", "none", "--model", "mlp"], "there is no such file"),
         (["table", "--results", "nowhere"], "start with 'tabbench run'"),

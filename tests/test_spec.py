@@ -1,0 +1,71 @@
+"""Experiments as they are written: what is accepted, and how a mistake is told."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from harness import tabbench
+
+from tabbench.errors import UsageError
+from tabbench.spec import make_spec, read_experiment
+
+GOOD = {"ssl": ["vime"], "model": ["mlp"]}
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "experiment.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_lone_name_is_a_list_of_one(tmp_path: Path) -> None:
+    given = read_experiment(write(tmp_path, 'ssl = "vime"\nmodel = ["mlp"]\ndata = "wine"\nseeds = 2\n'))
+    assert given == {"ssl": ["vime"], "model": ["mlp"], "data": ["wine"], "seeds": 2}
+    assert make_spec(given).data == ("wine",)
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("data = 5", "data = 5: a list of names is needed"),
+        ('data = [["wine"]]', "data = [['wine']]: a list of names is needed"),
+        ("ssl = 5", "ssl = 5: a list of names is needed"),
+        ("controls = [1]", "controls = [1]: a list of names is needed"),
+        ("set = 3", "set = 3: write [set.NAME] and below it KEY = VALUE"),
+        ("set = []", "set = []: write [set.NAME]"),
+        ("set.linear = 3", "set.linear = 3: write [set.NAME]"),
+        ('preset = ["quick"]', "preset = ['quick']: one name is needed"),
+        ("sampler = 1", "sampler = 1: one name is needed"),
+        ('seeds = "3"', "seeds = '3': a whole number is needed"),
+        ("trials = true", "trials = True: a whole number is needed"),
+        ("rows = 2.5", "rows = 2.5: a whole number is needed"),
+        ('SSL = ["vime"]', "Unknown entry 'SSL' in the experiment. Did you mean: ssl?"),
+    ],
+)
+def test_an_entry_of_the_wrong_type_is_told_with_the_file(tmp_path: Path, text: str, message: str) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(UsageError) as caught:
+        read_experiment(path)
+    assert str(caught.value).startswith(f"{path}: {message}")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_is_no_experiment(tmp_path: Path) -> None:
+    done = tabbench("run", tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == f"tabbench: {tmp_path} is a folder; an experiment file (TOML) is needed\n"
+
+
+@pytest.mark.parametrize(
+    "entries, message",
+    [
+        ({"controls": ["nonne"]}, "Unknown control 'nonne'. Did you mean: none? Available: none, untrained."),
+        ({"sampler": "tpee"}, "Unknown sampler 'tpee'. Did you mean: tpe?"),
+        ({"preset": ["quick"]}, "Unknown preset \"['quick']\". Did you mean: quick?"),
+        ({"data": []}, "The list 'data' of the experiment is empty: name at least one"),
+    ],
+)
+def test_a_wrong_value_is_told_in_plain_words(entries: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        make_spec({**GOOD, **entries})
+    assert str(caught.value).startswith(message)
