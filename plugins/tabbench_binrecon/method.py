@@ -17,11 +17,13 @@ from tabbench.nn import (
     MLP,
     FeatureEncoder,
     NetworkEncoder,
+    OriginalColumns,
     Pretext,
     Terms,
-    bernoulli_mask,
     draw_from_columns,
+    make_optimizer,
     permute_columns_in_batch,
+    replace_at_random,
     seeded,
     train_pretext,
     warmup_cosine,
@@ -59,16 +61,18 @@ class BinRecon(NetworkEncoder, SSLMethod):
         with seeded(context.seed("heads")):
             task = BinTask(self.network, bins, self.config).to(self.device)
         generator = context.generator("corruption")
+        originals = self.inputs.originals.to(self.device)
 
         def loss(rows: torch.Tensor) -> Terms:
             clean = train[rows]
-            swapped = permute_columns_in_batch(clean, generator) if self.config.corruption == "shuffle" else None
-            corrupted = self._corrupt(clean, swapped, generator)
+            is_shuffled = self.config.corruption == "shuffle"
+            swapped = permute_columns_in_batch(clean, generator, originals) if is_shuffled else None
+            corrupted = self._corrupt(clean, swapped, generator, originals)
             return {"loss": task(self.inputs.encode(corrupted), targets[rows])}
 
         self.diagnostics = train_pretext(
             task,
-            make_optimiser(task, self.config),
+            make_optimizer(task, self.config, is_decayed=lambda name: not name.endswith("bias")),
             Pretext(len(train), loss),
             context,
             epochs=self.config.epochs,
@@ -80,16 +84,24 @@ class BinRecon(NetworkEncoder, SSLMethod):
         )
         self.diagnostics["bins"] = [int(bins.n_bins.min()), int(bins.n_bins.max())]
 
-    def _corrupt(self, clean: torch.Tensor, swapped: torch.Tensor | None, generator: torch.Generator) -> torch.Tensor:
-        """Masked numbers become 0, their column's mean; masked categories become unknown, a block of zeros."""
+    def _corrupt(
+        self,
+        clean: torch.Tensor,
+        swapped: torch.Tensor | None,
+        generator: torch.Generator,
+        originals: OriginalColumns,
+    ) -> torch.Tensor:
+        """Masked numbers become 0, their column's mean; masked categories become unknown, a block of zeros.
+
+        A number's missing indicator shares its fate: a masked number does not say whether it was there.
+        """
         if self.config.corruption == "none":
             return clean
         if swapped is None:
             swapped = torch.zeros_like(clean)
             if self.config.categories == "onehot":
                 swapped[:, self.inputs.n_numeric :] = self.inputs.unknown
-        chosen = bernoulli_mask(len(clean), clean.shape[1], self.config.corruption_rate, generator)
-        return torch.where(chosen, swapped, clean)
+        return replace_at_random(clean, swapped, self.config.corruption_rate, generator, originals)
 
     def _validation(self, task: "BinTask", train: torch.Tensor, bins: "Bins", context: Context) -> Pretext | None:
         """Validation rows with one fixed corruption, binned by the edges of training rows."""
@@ -98,8 +110,10 @@ class BinRecon(NetworkEncoder, SSLMethod):
         generator = context.generator("validation")
         clean = self.inputs.matrix(context.validation, self.device)
         targets = bins.transform(context.validation).to(self.device)
-        swapped = draw_from_columns(train, len(clean), generator) if self.config.corruption == "shuffle" else None
-        inputs = self.inputs.encode(self._corrupt(clean, swapped, generator))
+        originals = self.inputs.originals.to(self.device)
+        is_shuffled = self.config.corruption == "shuffle"
+        swapped = draw_from_columns(train, len(clean), generator, originals) if is_shuffled else None
+        inputs = self.inputs.encode(self._corrupt(clean, swapped, generator, originals))
         return Pretext(len(clean), lambda rows: {"loss": task(inputs[rows], targets[rows])})
 
 
@@ -227,11 +241,3 @@ def xent_loss(logits: torch.Tensor, indices: torch.Tensor, n_bins: torch.Tensor,
 def default_batch_size(n_rows: int) -> int:
     """The paper's batch size for a training set of ``n_rows``."""
     return next(size for more_than, size in BATCH_SIZES if n_rows > more_than or more_than == 0)
-
-
-def make_optimiser(task: nn.Module, config: BinReconConfig) -> torch.optim.Optimizer:
-    """AdamW that decays weights but not biases."""
-    weights = [parameter for parameter in task.parameters() if parameter.ndim > 1]
-    biases = [parameter for parameter in task.parameters() if parameter.ndim <= 1]
-    groups = [{"params": weights, "weight_decay": config.weight_decay}, {"params": biases, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=config.lr, fused=True)

@@ -31,7 +31,9 @@ from tabbench.nn import (
     Objective,
     Pretext,
     Terms,
+    choose_batch_size,
     forward_all,
+    make_optimizer,
     seeded,
     train_pretext,
 )
@@ -39,6 +41,8 @@ from tabbench_ptarl.config import PTaRLConfig, PTaRLRepresentationConfig
 
 MIN_BATCH = 2
 """BatchNorm, which a backbone may have, cannot train on one row."""
+MAX_BATCH = 128
+"""The paper's batch; small tables get smaller ones, because they need steps too."""
 KMEANS_STARTS = 4
 COLLAPSED = 1e-3
 """Mean distance of coordinates below which all rows are at one point; their largest distance is 2."""
@@ -139,11 +143,6 @@ def count_columns(features: Features) -> int:
 def count_prototypes(n_columns: int, wanted: int | None) -> int:
     """K: the logarithm of the number of columns, rounded up, and at least two."""
     return wanted or max(math.ceil(math.log2(n_columns)), 2)
-
-
-def default_batch_size(n_rows: int) -> int:
-    """The power of two next to a 64th of the rows, from 32 to the paper's 128: small tables need steps too."""
-    return int(min(max(2 ** round(math.log2(max(n_rows, 1) / 64)), 32), 128))
 
 
 @dataclass(frozen=True)
@@ -379,11 +378,11 @@ class Stages:
         config = self.config
         return train_pretext(
             network,
-            torch.optim.AdamW(network.parameters(), lr=config.lr, weight_decay=config.weight_decay, fused=True),
+            make_optimizer(network, config),
             Pretext(self.train.n_rows, loss),
             context,
             epochs=config.epochs,
-            batch_size=config.batch_size or default_batch_size(self.train.n_rows),
+            batch_size=config.batch_size or min(choose_batch_size("auto", self.train.n_rows), MAX_BATCH),
             min_rows=MIN_BATCH,
             validation=Pretext(self.validation.n_rows, error),
             patience=config.patience,

@@ -19,9 +19,9 @@ from tabbench.nn import (
     NetworkEncoder,
     Pretext,
     Terms,
-    bernoulli_mask,
     draw_from_columns,
     permute_columns_in_batch,
+    replace_at_random,
     seeded,
     train_pretext,
 )
@@ -95,8 +95,7 @@ class SubTab(NetworkEncoder, SSLMethod):
             noisy = values + self.config.sigma * noise
         else:
             noisy = torch.zeros_like(values)
-        chosen = bernoulli_mask(len(values), values.shape[1], self.config.p_m, generator)
-        return torch.where(chosen, noisy, values).view_as(subsets)
+        return replace_at_random(values, noisy, self.config.p_m, generator).view_as(subsets)
 
     def _loss(self, heads: "Heads", clean: torch.Tensor, noisy: torch.Tensor) -> Terms:
         """The mean over all pairs of subsets.

@@ -12,6 +12,7 @@ def tabbench_ssl_methods() -> list[Plugin]:
             config="tabbench_switchtab.config:SwitchTabConfig",
             summary="split rows into a mutual and a salient part that survive an exchange between rows",
             paper="Wu et al., AAAI 2024",
+            revision=2,
         ),
         Plugin(
             "switchtab_sup",
@@ -19,6 +20,7 @@ def tabbench_ssl_methods() -> list[Plugin]:
             config="tabbench_switchtab.config:SwitchTabSupervisedConfig",
             summary="SwitchTab that also predicts the labels while it is pretrained",
             paper="Wu et al., AAAI 2024",
+            revision=2,
             uses_labels=True,
             untrained=False,
         ),

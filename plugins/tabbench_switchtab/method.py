@@ -30,8 +30,9 @@ from tabbench.nn import (
     Terms,
     TokenRows,
     TransformerEncoder,
-    draw_from_columns,
-    exact_mask,
+    count_corrupted,
+    output_activation,
+    redraw,
     seeded,
     train_pretext,
 )
@@ -77,7 +78,8 @@ class SwitchedEncoder(NetworkEncoder):
         with seeded(context.seed("heads")):
             task = SwitchTask(self.network, self.inputs, config, n_outputs).to(self.device)
         generator = context.generator("corruption")
-        count = n_corrupted(train.shape[1], config.corruption)
+        originals = self.inputs.originals.to(self.device)
+        count = count_corrupted(originals.count, config.corruption)
         partners = torch.arange(len(train), device=self.device)
 
         def draw_pairs() -> None:
@@ -86,7 +88,7 @@ class SwitchedEncoder(NetworkEncoder):
         def loss(rows: torch.Tensor) -> Terms:
             both = torch.cat([rows, partners[rows]])
             clean = train[both]
-            code = self.network(redraw(clean, train, count, generator))
+            code = self.network(redraw(clean, train, count, generator, originals))
             terms = task.reconstruction(code, self.inputs.encode(clean))
             if label_loss is not None:
                 labels = label_loss(task, code, both)
@@ -114,7 +116,8 @@ class SwitchedEncoder(NetworkEncoder):
         generator = context.generator("validation")
         rows = self.inputs.matrix(context.validation, self.device)
         partners = pair_rows(len(rows), generator)
-        corrupted, others = (redraw(part, train, count, generator) for part in (rows, rows[partners]))
+        originals = self.inputs.originals.to(self.device)
+        corrupted, others = (redraw(part, train, count, generator, originals) for part in (rows, rows[partners]))
 
         def loss(index: torch.Tensor) -> Terms:
             clean = torch.cat([rows[index], rows[partners[index]]])
@@ -164,17 +167,6 @@ def with_validation(context: Context, validation: Labelled) -> Context:
     if context.validation is None and isinstance(validation.features, Table):
         return replace(context, validation=validation.features)
     return context
-
-
-def n_corrupted(n_features: int, share: float) -> int:
-    """Features of a row that are drawn anew: a fixed number, at least one (none if the share is 0)."""
-    return max(math.floor(share * n_features + 1e-9), 1) if share > 0 else 0
-
-
-def redraw(rows: torch.Tensor, train: torch.Tensor, count: int, generator: torch.Generator) -> torch.Tensor:
-    """``count`` features of each row replaced by those of random training rows."""
-    chosen = exact_mask(len(rows), rows.shape[1], count, generator)
-    return torch.where(chosen, draw_from_columns(train, len(rows), generator), rows)
 
 
 def pair_rows(n_rows: int, generator: torch.Generator) -> torch.Tensor:
@@ -293,8 +285,7 @@ class SwitchTask(nn.Module):
         n_part = width if network.takes_mean else n_code
         hidden = [config.width] * (config.decoder_depth - 1)
         self.decoder = MLP(2 * n_part, hidden, inputs.width)
-        # A sigmoid can rebuild minmax-scaled values only; z-scores are often negative.
-        self.activation = nn.Sigmoid() if config.scaling == "minmax" else nn.Identity()
+        self.activation = output_activation(config.scaling)
         self.predictor = nn.Linear(n_code, n_outputs) if n_outputs else nn.Identity()
 
     def decode(self, mutual: torch.Tensor, salient: torch.Tensor) -> torch.Tensor:

@@ -12,5 +12,6 @@ def tabbench_ssl_methods() -> list[Plugin]:
             config="tabbench_vime.config:VIMEConfig",
             summary="tell which entries of a row were swapped, and restore them",
             paper="Yoon et al., NeurIPS 2020",
+            revision=2,
         )
     ]

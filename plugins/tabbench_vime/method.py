@@ -16,12 +16,14 @@ from tabbench.nn import (
     MLP,
     FeatureEncoder,
     NetworkEncoder,
+    OriginalColumns,
     Pretext,
     Terms,
-    bernoulli_mask,
     draw_from_columns,
     glorot_,
+    output_activation,
     permute_columns,
+    replace_at_random,
     seeded,
     train_pretext,
 )
@@ -51,9 +53,9 @@ class VIME(NetworkEncoder, SSLMethod):
 
     def pretrain(self, table: Table, context: Context) -> None:
         self.initialise(table, context)
-        train = self._corruptible(table)
+        train, originals = self._corruptible(table)
         with seeded(context.seed("heads")):
-            heads = Heads(self.network, train.shape[1], self.inputs.width, self.config.scaling).to(self.device)
+            heads = Heads(self.network, originals.count, self.inputs.width, self.config.scaling).to(self.device)
         optimiser = torch.optim.RMSprop(heads.parameters(), lr=self.config.lr, alpha=0.9, eps=1e-7)
         generator = context.generator("corruption")
         corrupted = train
@@ -61,12 +63,13 @@ class VIME(NetworkEncoder, SSLMethod):
         def draw_corruption() -> None:
             nonlocal corrupted
             if corrupted is train or not self.config.static_corruption:
-                corrupted = corrupt(train, permute_columns(train, generator), self.config.p_m, generator)
+                swapped = permute_columns(train, generator, originals)
+                corrupted = replace_at_random(train, swapped, self.config.p_m, generator, originals)
 
         self.diagnostics = train_pretext(
             heads,
             optimiser,
-            Pretext(len(train), lambda rows: self._loss(heads, train[rows], corrupted[rows])),
+            Pretext(len(train), lambda rows: self._loss(heads, train[rows], corrupted[rows], originals)),
             context,
             epochs=self.config.epochs,
             batch_size=self.config.batch_size,
@@ -75,13 +78,22 @@ class VIME(NetworkEncoder, SSLMethod):
             patience=self.config.patience,
         )
 
-    def _corruptible(self, table: Table) -> torch.Tensor:
-        """The matrix whose entries are swapped: ``(n, d)`` or, at the encoded level, ``(n, w)``."""
-        matrix = self.inputs.matrix(table, self.device)
-        return matrix if self.config.corrupt_level == "feature" else self.inputs.encode(matrix)
+    def _corruptible(self, table: Table) -> tuple[torch.Tensor, OriginalColumns]:
+        """The matrix whose entries are swapped, that of features or ``(n, w)``, and which entries are swapped together.
 
-    def _loss(self, heads: "Heads", clean: torch.Tensor, corrupted: torch.Tensor) -> Terms:
-        replaced = corrupted != clean
+        At the level of features a number and its missing indicator are one column, and the mask has ``d`` entries.
+        """
+        matrix = self.inputs.matrix(table, self.device)
+        if self.config.corrupt_level == "feature":
+            return matrix, self.inputs.originals.to(self.device)
+        return self.inputs.encode(matrix), OriginalColumns.each(self.inputs.width)
+
+    def _loss(self, heads: "Heads", clean: torch.Tensor, corrupted: torch.Tensor, originals: OriginalColumns) -> Terms:
+        """The mask to be estimated is where rows differ, not what was drawn.
+
+        An entry that was replaced by an equal value cannot be told from an untouched one.
+        """
+        replaced = originals.gather(corrupted != clean)
         if self.config.corrupt_level == "feature":
             clean, corrupted = self.inputs.encode(clean), self.inputs.encode(corrupted)
         mask_logits, restored = heads(corrupted)
@@ -91,19 +103,11 @@ class VIME(NetworkEncoder, SSLMethod):
         """Validation rows with one fixed corruption, whose values are those of training rows."""
         if context.validation is None:
             return None
-        clean = self._corruptible(context.validation)
+        clean, originals = self._corruptible(context.validation)
         generator = context.generator("validation")
-        corrupted = corrupt(clean, draw_from_columns(train, len(clean), generator), self.config.p_m, generator)
-        return Pretext(len(clean), lambda rows: self._loss(heads, clean[rows], corrupted[rows]))
-
-
-def corrupt(values: torch.Tensor, replacement: torch.Tensor, p_m: float, generator: torch.Generator) -> torch.Tensor:
-    """Replace each entry with probability ``p_m``.
-
-    The mask to be estimated is ``corrupted != values``, not the mask that is drawn here: an entry that was replaced by
-    an equal value cannot be told from an untouched one.
-    """
-    return torch.where(bernoulli_mask(len(values), values.shape[1], p_m, generator), replacement, values)
+        drawn = draw_from_columns(train, len(clean), generator, originals)
+        corrupted = replace_at_random(clean, drawn, self.config.p_m, generator, originals)
+        return Pretext(len(clean), lambda rows: self._loss(heads, clean[rows], corrupted[rows], originals))
 
 
 class Heads(nn.Module):
@@ -118,8 +122,7 @@ class Heads(nn.Module):
         for weight in torch.split(self.output.weight.detach(), self.sizes):
             nn.init.xavier_uniform_(weight)
         nn.init.zeros_(self.output.bias)
-        # A sigmoid can restore minmax-scaled values only; z-scores are often negative.
-        self.activation = nn.Sigmoid() if scaling == "minmax" else nn.Identity()
+        self.activation = output_activation(scaling)
 
     def forward(self, corrupted: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         mask, feature = torch.split(self.output(self.encoder(corrupted)), self.sizes, dim=1)

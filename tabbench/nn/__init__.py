@@ -3,15 +3,27 @@
 from tabbench.nn.batches import count_batches, shuffled_batches
 from tabbench.nn.columns import CategoryEmbedding, FlatColumns, OneHot, TokenColumns
 from tabbench.nn.corruption import (
+    OriginalColumns,
     bernoulli_mask,
+    count_corrupted,
     draw_from_columns,
     exact_mask,
     permute_columns,
     permute_columns_in_batch,
+    redraw,
+    replace_at_random,
 )
 from tabbench.nn.dropout import Dropout, attention, dropout
 from tabbench.nn.ema import EMA, ema_copy
-from tabbench.nn.encoders import MLP, FeatureEncoder, NetworkEncoder, encode_in_batches, glorot_, seeded
+from tabbench.nn.encoders import (
+    MLP,
+    FeatureEncoder,
+    NetworkEncoder,
+    encode_in_batches,
+    glorot_,
+    output_activation,
+    seeded,
+)
 from tabbench.nn.inputs import MAX_FLAT_COLUMNS, Batch, Inputs, InputShape, Rows, flat_columns
 from tabbench.nn.pretext import Pretext, Terms, train_pretext
 from tabbench.nn.probe import LinearMap, logistic_path, probe_score, ridge_path
@@ -34,6 +46,7 @@ from tabbench.nn.training import (
     Network,
     NetworkModel,
     Objective,
+    choose_batch_size,
     forward_all,
     make_optimizer,
     train_network,
@@ -61,6 +74,7 @@ __all__ = [
     "NetworkModel",
     "Objective",
     "OneHot",
+    "OriginalColumns",
     "Pretext",
     "Rows",
     "SelfAttention",
@@ -71,8 +85,10 @@ __all__ = [
     "TransformerLayer",
     "attention",
     "bernoulli_mask",
+    "choose_batch_size",
     "collapse_ratio",
     "count_batches",
+    "count_corrupted",
     "draw_from_columns",
     "dropout",
     "ema_copy",
@@ -92,9 +108,12 @@ __all__ = [
     "mean_pairwise_distance",
     "mean_pairwise_kl",
     "module_state",
+    "output_activation",
     "permute_columns",
     "permute_columns_in_batch",
     "probe_score",
+    "redraw",
+    "replace_at_random",
     "ridge_path",
     "seeded",
     "shuffled_batches",

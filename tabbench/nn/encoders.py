@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from tabbench.context import Context
+from tabbench.nn.corruption import OriginalColumns
 from tabbench.nn.states import load_module, module_state
 from tabbench.scaling import Scaler, ScalingKind
 from tabbench.table import MISSING, UNKNOWN, Representation, Schema, Table
@@ -29,8 +30,8 @@ class FeatureEncoder:
 
     The matrix has one column per original feature: numbers (scaled, missing ones imputed by the ``Scaler``), behind
     them a 0/1 column for each numeric column in which training rows have missing values, then category codes as floats.
-    Corruption can so replace whole features before ``encode`` makes the network's input; the code ``unknown`` hides a
-    category.
+    Corruption can so replace whole features before ``encode`` makes the network's input, a number together with its
+    indicator (``originals``); the code ``unknown`` hides a category.
 
     ``onehot``: a column per training level, and one for missing where training rows have missing values. An unknown
     level is a block of zeros: there is no training row from which a weight of its own could be learnt.
@@ -42,6 +43,8 @@ class FeatureEncoder:
     """Columns of the matrix before the category codes."""
     n_features: int
     """Columns of the matrix."""
+    originals: OriginalColumns
+    """The original column of each column of the matrix, on the CPU."""
     width: int
     """Columns of the network's input."""
 
@@ -62,6 +65,9 @@ class FeatureEncoder:
         self.numeric_missing, self.categorical_missing = numeric_missing, categorical_missing
         self.n_numeric = len(self.schema.numeric) + int(numeric_missing.sum())
         self.n_features = self.width = self.n_numeric + len(self.schema.categorical)
+        numbers, categories = np.split(np.arange(self.schema.n_features), [len(self.schema.numeric)])
+        owner = np.concatenate([numbers, numbers[numeric_missing], categories])
+        self.originals = OriginalColumns(torch.from_numpy(owner), self.schema.n_features)
         self.one_hot = self.categories == "onehot" and bool(self.schema.categorical)
         if not self.one_hot:
             return self
@@ -147,6 +153,11 @@ class MLP(nn.Sequential):
             width = out
         super().__init__(*layers)
         self.out_features = width
+
+
+def output_activation(scaling: str) -> nn.Module:
+    """What a layer that rebuilds inputs ends with: a sigmoid has the range of minmax; other scales have negatives."""
+    return nn.Sigmoid() if scaling == "minmax" else nn.Identity()
 
 
 def glorot_(module: AnyModule) -> AnyModule:

@@ -11,7 +11,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 import torch
@@ -266,8 +266,18 @@ def forward_all(network: nn.Module, rows: Rows, batch_size: int) -> Tensor:
     return torch.cat([network(batch) for batch in rows.in_order(batch_size)])
 
 
+class OptimizerSettings(Protocol):
+    """What ``make_optimizer`` reads of a Config."""
+
+    @property
+    def lr(self) -> float: ...
+
+    @property
+    def weight_decay(self) -> float: ...
+
+
 def make_optimizer(
-    network: nn.Module, config: NetworkConfig, is_decayed: Callable[[str], bool] = lambda name: True
+    network: nn.Module, config: OptimizerSettings, is_decayed: Callable[[str], bool] = lambda name: True
 ) -> torch.optim.AdamW:
     """AdamW, fused where the device has it; weight decay applies to parameters for which ``is_decayed(name)``."""
     groups: dict[bool, list[nn.Parameter]] = {True: [], False: []}

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from tabbench import Schema, Table
-from tabbench.nn import MLP, FeatureEncoder, encode_in_batches, glorot_, seeded
+from tabbench.nn import MLP, FeatureEncoder, encode_in_batches, glorot_, output_activation, seeded
 
 MISSING, UNKNOWN = 0, 1
 SCHEMA = Schema(numeric=("a", "b"), categorical=("c", "d"), levels=(("x", "y", "z"), ("no", "yes")))
@@ -21,6 +21,21 @@ def test_matrix_holds_scaled_numbers_then_missing_indicators_then_codes() -> Non
     matrix = FeatureEncoder(SCHEMA, "minmax").fit(TRAIN).matrix(TRAIN)
     expected = [[0, 0, 0, 2, 2], [0.5, 0.5, 1, 3, 3], [1, 1, 0, 4, MISSING]]
     assert matrix.numpy() == pytest.approx(np.array(expected, dtype=np.float32))
+
+
+def test_an_indicator_belongs_to_its_number() -> None:
+    inputs = FeatureEncoder(SCHEMA).fit(TRAIN)
+    assert inputs.originals.owner.tolist() == [0, 1, 1, 2, 3]  # a, b, b is missing, c, d
+    assert inputs.originals.count == 4
+    again = FeatureEncoder(SCHEMA).set_state(inputs.get_state())
+    assert torch.equal(again.originals.owner, inputs.originals.owner)
+
+
+@pytest.mark.parametrize(
+    ("scaling", "activation"), [("minmax", nn.Sigmoid), ("standard", nn.Identity), ("quantile", nn.Identity)]
+)
+def test_rebuilt_inputs_have_the_range_of_their_scale(scaling: str, activation: type) -> None:
+    assert isinstance(output_activation(scaling), activation)
 
 
 def test_one_hot_has_a_column_for_missing_only_where_training_rows_miss() -> None:

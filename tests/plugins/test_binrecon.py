@@ -13,13 +13,13 @@ from tabbench_binrecon.method import (
     BinTask,
     bin_edges,
     default_batch_size,
-    make_optimiser,
     recon_loss,
     xent_loss,
 )
 
 from tabbench import Context, Schema, Table
 from tabbench.nn import seeded
+from tabbench.testing import make_table
 
 
 def to_table(values: ArrayLike) -> Table:
@@ -180,7 +180,9 @@ def test_corruption_hides_numbers_by_their_mean_and_categories_by_zeros(corrupti
     method.initialise(table, Context())
     clean = method.inputs.matrix(table)
     swapped = clean.flip(0) if corruption == "shuffle" else None
-    encoded = method.inputs.encode(method._corrupt(clean, swapped, torch.Generator().manual_seed(0)))
+    encoded = method.inputs.encode(
+        method._corrupt(clean, swapped, torch.Generator().manual_seed(0), method.inputs.originals)
+    )
     zero_rate = (encoded[:, 0] == 0).float().mean().item()
     hidden_rate = (encoded[:, 1:].sum(dim=1) == 0).float().mean().item()
     expected = 0.25 if corruption == "mask" else 0.0
@@ -188,6 +190,31 @@ def test_corruption_hides_numbers_by_their_mean_and_categories_by_zeros(corrupti
     assert hidden_rate == pytest.approx(expected, abs=0.06)
     changed = (encoded[:, 0] != method.inputs.encode(clean)[:, 0]).float().mean().item()
     assert changed == pytest.approx(0.0 if corruption == "none" else 0.25, abs=0.06)
+
+
+@pytest.mark.parametrize("corruption", ["mask", "shuffle"])
+def test_a_number_and_its_indicator_are_replaced_together(monkeypatch: pytest.MonkeyPatch, corruption: str) -> None:
+    seen: list[torch.Tensor] = []
+    forward = BinTask.forward
+
+    def noted(self: BinTask, inputs: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+        seen.append(inputs)
+        return forward(self, inputs, indices)
+
+    monkeypatch.setattr(BinTask, "forward", noted)
+    table, validation = (make_table(600, numeric=3, categorical=1, missing=0.3, seed=seed) for seed in (0, 1))
+    method = BinRecon(corruption=corruption, corruption_rate=0.5, epochs=1, batch_size=200)
+    method.pretrain(table, Context(validation=validation))
+    assert len(seen) == 6
+    for inputs in seen:
+        is_zero, is_missing = inputs[:, :3] == 0, inputs[:, 3:6] == 1
+        assert is_zero[is_missing].all()
+        if corruption == "shuffle":
+            assert torch.equal(is_zero, is_missing)
+            assert is_missing.float().mean().item() == pytest.approx(0.3, abs=0.05)
+        else:  # half of the indicators are hidden, with their number
+            assert is_missing.float().mean().item() == pytest.approx(0.15, abs=0.04)
+            assert is_zero.float().mean().item() == pytest.approx(0.65, abs=0.05)
 
 
 @pytest.mark.parametrize(
@@ -200,10 +227,12 @@ def test_batch_size_follows_the_number_of_rows(n_rows: int, expected: int) -> No
 
 def test_biases_are_not_decayed_and_the_rate_falls_to_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     rates = []
+    groups: list[dict[str, Any]] = []
     step = torch.optim.AdamW.step
 
     def noted(self: torch.optim.AdamW, *arguments: Any) -> Any:
         rates.append(self.param_groups[0]["lr"])
+        groups[:] = self.param_groups
         return step(self, *arguments)
 
     monkeypatch.setattr(torch.optim.AdamW, "step", noted)
@@ -212,7 +241,6 @@ def test_biases_are_not_decayed_and_the_rate_falls_to_zero(monkeypatch: pytest.M
     assert rates[0] == pytest.approx(1e-3)
     assert rates == sorted(rates, reverse=True)
     assert rates[-1] < 0.1 * rates[0]
-    groups = make_optimiser(method.network, method.config).param_groups
     assert [(group["weight_decay"], {parameter.ndim for parameter in group["params"]}) for group in groups] == [
         (0.5, {2}),
         (0.0, {1}),

@@ -11,7 +11,6 @@ from tabbench_ptarl.method import (
     classes_of,
     cluster_centres,
     count_prototypes,
-    default_batch_size,
     diversity_loss,
     orthogonality_loss,
     projection_loss,
@@ -254,9 +253,19 @@ def test_equal_error_rates_are_told_apart_by_the_loss() -> None:
     assert len(set(error_rates)) < len(set(reported)) == 12
 
 
-@pytest.mark.parametrize(("n_rows", "expected"), [(1, 32), (256, 32), (4096, 64), (100_000, 128)])
-def test_small_tables_have_small_batches(n_rows: int, expected: int) -> None:
-    assert default_batch_size(n_rows) == expected
+@pytest.mark.parametrize(("n_rows", "expected"), [(40, 32), (4096, 64), (20_000, 128)])
+def test_small_tables_have_small_batches(monkeypatch: pytest.MonkeyPatch, n_rows: int, expected: int) -> None:
+    sizes: set[int] = set()
+
+    def noted(*arguments: Any, batch_size: int, **options: Any) -> dict[str, Any]:
+        sizes.add(batch_size)
+        return {}
+
+    monkeypatch.setattr("tabbench_ptarl.method.train_pretext", noted)
+    PTaRLRepresentation(**QUICK, head_input="hidden").fit(
+        labelled(n_rows, 0), labelled(50, 1), THREE_CLASSES, Context()
+    )
+    assert sizes == {expected}
 
 
 def test_stages_start_from_different_weights_and_predictions_need_no_backbone_twice() -> None:

@@ -12,14 +12,13 @@ from tabbench_switchtab.method import (
     SwitchTab,
     SwitchTabSupervised,
     SwitchTask,
-    n_corrupted,
     pair_rows,
-    redraw,
     switch_loss,
 )
 
 from tabbench import Context, Labelled, Schema, Table, Task, UsageError
-from tabbench.nn import seeded
+from tabbench.nn import OriginalColumns, redraw, seeded
+from tabbench.testing import make_table
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -83,11 +82,6 @@ class TestLoss:
         assert terms["loss"].item() == pytest.approx(expected.item(), rel=1e-5)
 
 
-@pytest.mark.parametrize(("n_features", "expected"), [(8, 2), (10, 3), (54, 16), (2, 1), (1, 1)])
-def test_a_fixed_number_of_features_is_drawn_anew(n_features: int, expected: int) -> None:
-    assert n_corrupted(n_features, 0.3) == expected
-
-
 def test_redrawn_values_are_members_of_the_training_column() -> None:
     train = torch.arange(80.0).reshape(10, 8)
     rows = torch.full((200, 8), -1.0)
@@ -96,6 +90,43 @@ def test_redrawn_values_are_members_of_the_training_column() -> None:
     assert (changed.sum(dim=1) == 2).all()
     for j in range(8):
         assert set(corrupted[changed[:, j], j].tolist()) <= set(train[:, j].tolist())
+
+
+Redrawn = list[tuple[torch.Tensor, torch.Tensor, int]]
+
+
+@pytest.fixture
+def redrawn(monkeypatch: pytest.MonkeyPatch) -> Redrawn:
+    """Rows before and after each corruption, and how many columns were to be drawn."""
+    seen: Redrawn = []
+
+    def noted(
+        rows: torch.Tensor, train: torch.Tensor, count: int, source: torch.Generator, columns: OriginalColumns
+    ) -> torch.Tensor:
+        seen.append((rows, redraw(rows, train, count, source, columns), count))
+        return seen[-1][1]
+
+    monkeypatch.setattr("tabbench_switchtab.method.redraw", noted)
+    return seen
+
+
+def test_a_number_and_its_indicator_are_replaced_together(redrawn: Redrawn) -> None:
+    table, validation = (make_table(300, numeric=3, categorical=1, missing=0.3, seed=seed) for seed in (0, 1))
+    method = SwitchTab(encoder="mlp", width=8, epochs=1, corruption=0.5, scaling="standard")
+    method.pretrain(table, Context(validation=validation))
+    assert len(redrawn) == 3 + 2  # the batches of training, and once both rows of each validation pair
+    for clean, corrupted, _ in redrawn:
+        assert (corrupted != clean).any()
+        assert torch.equal(corrupted[:, :3] == 0, corrupted[:, 3:6] == 1)  # the mean, from whichever row it came
+
+
+def test_share_counts_original_columns_where_values_are_missing(redrawn: Redrawn) -> None:
+    table = make_table(300, numeric=8, categorical=2, missing=0.3)
+    SwitchTab(encoder="mlp", width=8, epochs=1).pretrain(table, Context())
+    assert {count for _, _, count in redrawn} == {3}  # of 10 columns, not of 18 in the matrix
+    for clean, corrupted, _ in redrawn:
+        changed = (corrupted != clean)[:, [*range(8), 16, 17]]
+        assert changed.sum(dim=1).max() == 3
 
 
 @pytest.mark.parametrize("n_rows", [2, 3, 500])

@@ -6,10 +6,11 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
-from tabbench_vime.method import VIME, Heads, corrupt, vime_loss
+from tabbench_vime.method import VIME, Heads, vime_loss
 
 from tabbench import Context, Schema, Table
-from tabbench.nn import MLP, bernoulli_mask, draw_from_columns, permute_columns
+from tabbench.nn import MLP, OriginalColumns, draw_from_columns, permute_columns, replace_at_random
+from tabbench.testing import make_table
 
 Rows = NDArray[Any]
 
@@ -49,19 +50,23 @@ def test_loss_equals_the_hand_worked_value() -> None:
 
 def test_corruption_with_probability_zero_changes_nothing() -> None:
     values = torch.rand(100, 5, generator=generator())
-    assert torch.equal(corrupt(values, permute_columns(values, generator()), 0.0, generator()), values)
+    assert torch.equal(replace_at_random(values, permute_columns(values, generator()), 0.0, generator()), values)
 
 
 def test_corruption_with_probability_one_permutes_every_column_on_its_own() -> None:
     values = torch.rand(5000, 1, generator=generator()).expand(-1, 2).contiguous()
-    corrupted = corrupt(values, permute_columns(values, generator()), 1.0, generator())
+    corrupted = replace_at_random(values, permute_columns(values, generator()), 1.0, generator())
     assert torch.equal(corrupted.sort(dim=0).values, values.sort(dim=0).values)
     assert abs(torch.corrcoef(corrupted.T)[0, 1].item()) < 0.05
 
 
 def test_entries_replaced_by_an_equal_value_do_not_count_as_replaced() -> None:
     values = torch.stack([torch.ones(4000), (torch.rand(4000, generator=generator()) < 0.5).float()], dim=1)
-    replaced = (corrupt(values, permute_columns(values, generator()), 0.3, generator()) != values).float().mean(dim=0)
+    replaced = (
+        (replace_at_random(values, permute_columns(values, generator()), 0.3, generator()) != values)
+        .float()
+        .mean(dim=0)
+    )
     assert replaced[0] == 0  # a constant column
     assert replaced[1].item() == pytest.approx(0.15, abs=0.03)  # a fair coin: half of the swaps change nothing
 
@@ -76,7 +81,7 @@ def test_mask_target_of_the_loss_is_recomputed_after_mixing() -> None:
         return torch.full((20, 3), -20.0), corrupted
 
     same = torch.ones(20, 3)
-    terms = method._loss(heads, same, same.clone())  # type: ignore[arg-type]
+    terms = method._loss(heads, same, same.clone(), OriginalColumns.each(3))  # type: ignore[arg-type]
     assert terms["mask"].item() == pytest.approx(0.0, abs=1e-6)
 
 
@@ -88,13 +93,58 @@ def test_mask_has_an_entry_per_feature_or_per_encoded_column(level: str, n_mask:
     table = Table(rng.normal(size=(300, 1)).astype(np.float32), codes, schema)
     method = VIME(corrupt_level=level)
     method.initialise(table, Context())
-    clean = method._corruptible(table)
-    assert clean.shape[1] == n_mask
-    corrupted = corrupt(clean, permute_columns(clean, generator()), 0.5, generator())
+    clean, originals = method._corruptible(table)
+    assert originals.count == n_mask
+    corrupted = replace_at_random(clean, permute_columns(clean, generator()), 0.5, generator())
     encoded = method.inputs.encode(corrupted) if level == "feature" else corrupted
     active = encoded[:, 1:3].sum(dim=1)
     # Whole features keep one active level; one-hot columns on their own lose or double them.
     assert sorted(set(active.tolist())) == ([1.0] if level == "feature" else [0.0, 1.0, 2.0])
+
+
+Seen = list[tuple[torch.Tensor, torch.Tensor, OriginalColumns]]
+
+
+@pytest.fixture
+def losses_of(monkeypatch: pytest.MonkeyPatch) -> Seen:
+    """Clean and corrupted matrices, and their columns, of every loss that is computed."""
+    seen: Seen = []
+    loss = VIME._loss
+
+    def noted(self: VIME, heads: Heads, clean: torch.Tensor, corrupted: torch.Tensor, columns: OriginalColumns) -> Any:
+        seen.append((clean, corrupted, columns))
+        return loss(self, heads, clean, corrupted, columns)
+
+    monkeypatch.setattr(VIME, "_loss", noted)
+    return seen
+
+
+def test_a_number_and_its_indicator_are_replaced_together(losses_of: Seen) -> None:
+    table, validation = (make_table(300, numeric=3, categorical=1, missing=0.3, seed=seed) for seed in (0, 1))
+    method = VIME(epochs=1, p_m=0.5, scaling="standard")
+    method.pretrain(table, Context(validation=validation))
+    assert len(losses_of) > 3  # training batches, then those of validation
+    for clean, corrupted, originals in losses_of:
+        assert (corrupted != clean).any()
+        is_missing = corrupted[:, 3:6] == 1
+        assert (corrupted[:, :3][is_missing] == 0).all()  # the mean, from whichever row it came
+        assert (corrupted[:, :3][~is_missing] != 0).all()
+        assert originals.count == 4  # the mask has no entry for an indicator
+
+
+def test_share_counts_original_columns_where_values_are_missing(losses_of: Seen) -> None:
+    method = VIME(epochs=1, p_m=0.3)
+    method.pretrain(make_table(4000, numeric=6, categorical=0, missing=0.2), Context())
+    shares = [originals.gather(corrupted != clean).float().mean() for clean, corrupted, originals in losses_of]
+    # A missing number that is replaced by a missing one has not changed.
+    assert torch.stack(shares).mean().item() == pytest.approx(0.3 * (1 - 0.2**2), abs=0.01)
+
+
+def test_share_of_replaced_entries_is_at_most_the_probability(losses_of: Seen) -> None:
+    table = to_table(np.round(np.random.default_rng(0).normal(size=(4000, 6))))  # few values: many equal swaps
+    VIME(epochs=2, p_m=0.3).pretrain(table, Context())
+    shares = torch.stack([(corrupted != clean).float().mean() for clean, corrupted, _ in losses_of])
+    assert 0.15 < shares.mean().item() < 0.3 + 3 * (0.3 * 0.7 / (2 * 4000 * 6)) ** 0.5
 
 
 @pytest.mark.parametrize(
@@ -130,9 +180,9 @@ def test_default_encoder_is_one_relu_layer_as_wide_as_its_input_and_adult_is_108
 def test_corruption_is_drawn_once_or_every_epoch(monkeypatch: pytest.MonkeyPatch, static: bool, n_draws: int) -> None:
     draws = []
 
-    def counted(values: torch.Tensor, source: torch.Generator) -> torch.Tensor:
+    def counted(values: torch.Tensor, source: torch.Generator, originals: OriginalColumns) -> torch.Tensor:
         draws.append(len(values))
-        return permute_columns(values, source)
+        return permute_columns(values, source, originals)
 
     monkeypatch.setattr("tabbench_vime.method.permute_columns", counted)
     VIME(static_corruption=static, epochs=3).pretrain(to_table(copied_bits(50, 0)), Context())
@@ -142,9 +192,9 @@ def test_corruption_is_drawn_once_or_every_epoch(monkeypatch: pytest.MonkeyPatch
 def test_replacement_values_of_validation_rows_are_those_of_training_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     sources = []
 
-    def seen(values: torch.Tensor, n_rows: int, source: torch.Generator) -> torch.Tensor:
+    def seen(values: torch.Tensor, n_rows: int, source: torch.Generator, originals: OriginalColumns) -> torch.Tensor:
         sources.append((len(values), n_rows))
-        return draw_from_columns(values, n_rows, source)
+        return draw_from_columns(values, n_rows, source, originals)
 
     monkeypatch.setattr("tabbench_vime.method.draw_from_columns", seen)
     context = Context(validation=to_table(independent_bits(30, 1)))
@@ -167,7 +217,7 @@ def test_held_out_masks_are_found_if_and_only_if_columns_depend_on_each_other(
     method = VIME(width=64, epochs=20, lr=5e-3)
     method.pretrain(to_table(make_rows(4000, 0)), Context())
     clean = method.inputs.matrix(to_table(make_rows(2000, 1)))
-    corrupted = torch.where(bernoulli_mask(2000, 16, 0.3, generator()), permute_columns(clean, generator(1)), clean)
+    corrupted = replace_at_random(clean, permute_columns(clean, generator(1)), 0.3, generator())
     with torch.no_grad():
         scores = kept[0](corrupted)[0]
     auroc = roc_auc_score((corrupted != clean).flatten().numpy(), scores.flatten().numpy())

@@ -8,49 +8,33 @@ Shapes: ``n`` rows, ``d`` original columns, ``m`` columns of the input matrix (`
 ``w`` units of the encoder, ``k`` units of the head.
 """
 
-import math
-
-import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 from tabbench import Context, SSLMethod, Table
-from tabbench.nn import MLP, FeatureEncoder, NetworkEncoder, Pretext, Terms, exact_mask, seeded, train_pretext
+from tabbench.nn import (
+    MLP,
+    FeatureEncoder,
+    NetworkEncoder,
+    OriginalColumns,
+    Pretext,
+    Terms,
+    count_corrupted,
+    redraw,
+    seeded,
+    train_pretext,
+)
 from tabbench_scarf.config import SCARFConfig
 
 VALIDATION_PASSES = 10
 """The paper corrupts the validation rows so many times, once before training."""
 
-
-# 1. Corruption.
-
-
-def count_corrupted(n_columns: int, share: float) -> int:
-    """q: the columns of a row that are re-drawn. A share such as 0.29 of 100 must not round to 28."""
-    return max(1, math.floor(share * n_columns + 1e-9))
+DIAGNOSED_ROWS = 4096
+"""Training rows on which the share of entries that corruption really changes is measured."""
 
 
-def corrupt(
-    rows: torch.Tensor, train: torch.Tensor, owner: torch.Tensor, count: int, generator: torch.Generator
-) -> torch.Tensor:
-    """Re-draw ``count`` original columns of each row, each from a random training row.
-
-    Args:
-        rows: ``(n, m)``, to be corrupted.
-        train: all training rows ``(rows, m)``, the empirical marginals.
-        owner: ``(m,)``, the original column that each column of the matrix belongs to. A number and the indicator of
-            its being missing are replaced together, by those of one row.
-        count: q.
-        generator: draws the columns and the values.
-    """
-    n_rows, n_columns = len(rows), int(owner.max()) + 1
-    chosen = exact_mask(n_rows, n_columns, count, generator)
-    source = torch.randint(len(train), (n_rows, n_columns), generator=generator, device=generator.device)
-    return torch.where(chosen[:, owner], train.gather(0, source[:, owner]), rows)
-
-
-# 2. Objective.
+# 1. Objective.
 
 
 def info_nce(
@@ -78,7 +62,7 @@ def info_nce(
     return -torch.cat(partners, dim=-1).mean()
 
 
-# 3. Method.
+# 2. Method.
 
 
 class Contrast(nn.Module):
@@ -99,6 +83,7 @@ class SCARF(NetworkEncoder, SSLMethod):
 
     Config = SCARFConfig
     network: MLP
+    originals: OriginalColumns
 
     def make_inputs(self) -> FeatureEncoder:
         return FeatureEncoder(self.schema, "standard")
@@ -110,6 +95,10 @@ class SCARF(NetworkEncoder, SSLMethod):
         """``(n, w)``: f of the clean row."""
         embedding: torch.Tensor = self.network(self.inputs.encode(matrix))
         return embedding
+
+    def initialise(self, table: Table, context: Context) -> None:
+        super().initialise(table, context)
+        self.originals = self.inputs.originals.to(self.device)
 
     def pretrain(self, table: Table, context: Context) -> None:
         config: SCARFConfig = self.config
@@ -134,20 +123,18 @@ class SCARF(NetworkEncoder, SSLMethod):
             validation=self._validation(train, context),
             patience=config.patience,
         )
-        changed = self.corrupted(train, train, context.generator("diagnostics")) != train
+        sample = train[:DIAGNOSED_ROWS]
+        changed = self.originals.gather(self.corrupted(sample, train, context.generator("diagnostics")) != sample)
         self.diagnostics = {**diagnostics, "changed_entries": float(changed.float().mean())}
 
-    def owner(self) -> torch.Tensor:
-        """``(m,)``: the original column of each column of the matrix."""
-        n_numeric = len(self.schema.numeric)
-        indicators = np.flatnonzero(self.inputs.numeric_missing)
-        categorical = np.arange(n_numeric, self.schema.n_features)
-        return torch.from_numpy(np.concatenate([np.arange(n_numeric), indicators, categorical])).to(self.device)
-
     def corrupted(self, rows: torch.Tensor, train: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-        """The other view of rows given as a matrix ``(n, m)``."""
-        count = count_corrupted(self.schema.n_features, self.config.corruption)
-        return corrupt(rows, train, self.owner(), count, generator)
+        """The other view of rows given as a matrix ``(n, m)``: q original columns of each are re-drawn.
+
+        A number and the indicator of its being missing are one column, replaced by those of one training row.
+        """
+        return redraw(
+            rows, train, count_corrupted(self.originals.count, self.config.corruption), generator, self.originals
+        )
 
     def compare(self, clean: torch.Tensor, corrupted: torch.Tensor) -> torch.Tensor:
         """The loss of rows ``(..., n, m)``; corruption comes before one-hot encoding, so that categories stay valid."""
@@ -168,7 +155,11 @@ class SCARF(NetworkEncoder, SSLMethod):
         size = min(self.config.batch_size, len(rows))
         rows = rows[: len(rows) // size * size]
         generator = context.generator("validation")
-        clean = rows.reshape(-1, size, rows.shape[1]).repeat(VALIDATION_PASSES, 1, 1)
-        views = [self.corrupted(rows, train, generator) for _ in range(VALIDATION_PASSES)]
-        corrupted = torch.cat(views).reshape(clean.shape)
-        return Pretext(len(clean), lambda index: {"loss": self.compare(clean[index], corrupted[index])})
+        corrupted = rows.new_empty(VALIDATION_PASSES, *rows.shape)
+        for view in corrupted:
+            view.copy_(self.corrupted(rows, train, generator))
+        # The clean rows are held once for all passes: those of a wide table take hundreds of megabytes.
+        clean, corrupted = (part.reshape(-1, size, rows.shape[1]) for part in (rows, corrupted))
+        return Pretext(
+            len(corrupted), lambda index: {"loss": self.compare(clean[index % len(clean)], corrupted[index])}
+        )

@@ -1,5 +1,6 @@
 """SCARF: values worked out by hand, the behaviour that the paper describes, and tabbench's conformance kit."""
 
+import inspect
 import math
 
 import numpy as np
@@ -10,9 +11,10 @@ from scipy.stats import ks_2samp
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from tabbench_scarf.method import SCARF, corrupt, count_corrupted, info_nce
+from tabbench_scarf.method import DIAGNOSED_ROWS, SCARF, VALIDATION_PASSES, info_nce
 
 from tabbench import Context, Schema, Table
+from tabbench.nn import count_corrupted, redraw
 from tabbench.testing import Check, Subject, make_table, parametrize_with_checks
 
 ANCHORS = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
@@ -53,15 +55,15 @@ def test_untrained_loss_is_close_to_log_n_and_bounded_by_the_temperature() -> No
     method = SCARF(epochs=1, lr=1e-12)
     method.pretrain(table, Context())
     assert loss_of(method, table) == pytest.approx(math.log(128), abs=0.05)
-    apart = torch.eye(128)
-    assert float(info_nce(apart, apart, 1.0)) > math.log(1 + 127 * math.exp(-2))
+    opposite = torch.tensor([[1.0, 0.0], [-1.0, 0.0]])  # positives at +1, negatives at -1: no loss is lower
+    assert float(info_nce(opposite, opposite, 1.0)) == pytest.approx(math.log(1 + math.exp(-2)), abs=1e-6)
 
 
 # Corruption.
 
 
 def corrupted_numbers(rows: torch.Tensor, train: torch.Tensor, count: int, seed: int = 0) -> torch.Tensor:
-    return corrupt(rows, train, torch.arange(rows.shape[1]), count, torch.Generator().manual_seed(seed))
+    return redraw(rows, train, count, torch.Generator().manual_seed(seed))
 
 
 @pytest.mark.parametrize(
@@ -98,12 +100,19 @@ def test_a_number_and_its_indicator_are_replaced_together() -> None:
     method = SCARF()
     method.initialise(table, Context())
     matrix = method.inputs.matrix(table)
-    assert method.owner().tolist() == [0, 1, 2, 0, 1, 2, 3, 4]
     corrupted = method.corrupted(matrix, matrix, torch.Generator().manual_seed(0))
     is_missing = corrupted[:, 3:6] == 1
     assert (corrupted[:, :3][is_missing] == 0).all(), "a missing number is the mean, wherever it was drawn from"
     assert is_missing.float().mean() == pytest.approx(0.3, abs=0.05)
     assert torch.isin(corrupted[:, 6:], torch.unique(matrix[:, 6:])).all(), "codes stay codes"
+
+
+def test_share_counts_original_columns_where_values_are_missing() -> None:
+    table = make_table(2000, numeric=10, categorical=0, missing=0.2)
+    method = SCARF(epochs=1, width=16, depth=1)
+    method.pretrain(table, Context())
+    # 6 of 10 columns, less what is missing before and after: indicators that stay 0 must not dilute the share.
+    assert method.diagnostics["changed_entries"] == pytest.approx(0.6 * (1 - 0.2**2), abs=0.01)
 
 
 # What it learns.
@@ -201,3 +210,37 @@ def test_diagnostics_tell_how_many_entries_really_changed() -> None:
         shares.append(method.diagnostics["changed_entries"])
     assert shares[0] == pytest.approx(9 / 16, abs=0.02)
     assert shares[1] < 0.35, "a column of two values draws the old one half of the time"
+
+
+def test_validation_holds_the_clean_rows_once_and_compares_each_with_its_own_views() -> None:
+    validation = factor_table(300, seed=2)
+    method = SCARF()
+    method.initialise(factor_table(300, seed=0), Context())
+    pretext = method._validation(method.inputs.matrix(factor_table(300, seed=0)), Context(validation=validation))
+    assert pretext is not None
+    held = inspect.getclosurevars(pretext.loss).nonlocals
+    tensors = [value for value in held.values() if isinstance(value, torch.Tensor)]
+    assert sum(tensor.nbytes for tensor in tensors) == (1 + VALIDATION_PASSES) * 256 * 16 * 4
+    assert pretext.n_rows == 2 * VALIDATION_PASSES
+    seen: list[torch.Tensor] = []
+
+    def compare(clean: torch.Tensor, corrupted: torch.Tensor) -> torch.Tensor:
+        seen.append((clean != corrupted).float().mean(dim=(1, 2)))
+        return torch.zeros(())
+
+    method.compare = compare  # type: ignore[method-assign]
+    pretext.loss(torch.arange(pretext.n_rows))
+    assert (seen[0] - 9 / 16).abs().max() < 0.01
+
+
+def test_diagnosis_is_bounded_in_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    corrupted = SCARF.corrupted
+
+    def noted(self: SCARF, rows: torch.Tensor, train: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        sizes.append(len(rows))
+        return corrupted(self, rows, train, generator)
+
+    monkeypatch.setattr(SCARF, "corrupted", noted)
+    SCARF(epochs=1, width=8, depth=1, head_width=8).pretrain(factor_table(DIAGNOSED_ROWS + 500, seed=0), Context())
+    assert sizes[-1] == DIAGNOSED_ROWS
