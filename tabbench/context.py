@@ -61,5 +61,9 @@ class Context:
         """
         if self.on_report is not None:
             self.on_report(step, total, metrics)
+        self.check_deadline(f"after {step} of {total} epochs")
+
+    def check_deadline(self, where: str) -> None:
+        """Raise ``DeadlineReached``, which says ``where``, if the time is used up; for use inside long epochs."""
         if self.deadline is not None and time.monotonic() > self.deadline:
-            raise DeadlineReached(f"the time was used up after {step} of {total} epochs")
+            raise DeadlineReached(f"the time was used up {where}")

@@ -11,5 +11,6 @@ def tabbench_models() -> list[Plugin]:
             "tabbench_linear.model:Linear",
             config="tabbench_linear.config:LinearConfig",
             summary="ridge or multinomial logistic regression, the penalty chosen on validation",
+            revision=2,
         )
     ]

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from tabbench import Context, DownstreamModel, Features, Labelled, Representation, Task, UsageError
 from tabbench.nn import (
+    LBFGS_VECTORS,
     MAX_FLAT_COLUMNS,
     FlatColumns,
     Inputs,
@@ -27,13 +28,15 @@ LOGISTIC_PENALTIES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
 PATIENCE = 2
 """Weaker penalties that may fail to be better before the search ends."""
 PREDICT_ROWS = 8192
+OUTPUT_COPIES = 3
+"""Logits, their softmax and their gradient."""
 
 
 class Linear(DownstreamModel):
     """The linear probe.
 
     Categories are one-hot. Tokens (rows, d, h) are laid side by side; where that gives more than 4,096 columns, or more
-    than fit a quarter of the job's memory, neighbouring channels are averaged until it does (``flat_columns``).
+    than fit the job's memory (``max_columns``), neighbouring channels are averaged until it does (``flat_columns``).
     """
 
     Config = LinearConfig
@@ -42,21 +45,21 @@ class Linear(DownstreamModel):
         if len(train.y) == 0 or len(validation.y) == 0:
             raise UsageError(f"{len(train.y)} training rows and {len(validation.y)} validation rows: both need some")
         self.device = context.device
-        self.max_columns = MAX_FLAT_COLUMNS
-        if context.memory is not None:
-            self.max_columns = min(MAX_FLAT_COLUMNS, max(context.memory // (4 * 4 * len(train.y)), 1))
+        self.max_columns = max_columns(len(train.y), max(task.n_outputs, task.n_classes), context.memory)
         features = self._flatten(train.features)
         self.inputs = Inputs(self.config.scaling).fit(features)
         self.columns = FlatColumns(self.inputs.shape).to(context.device)
         # One output per class even for two classes: the penalised problem is the same, and there is one code path.
         self.task = Task("multiclass", 2) if task.kind == "binary" else task
         self.objective = Objective(self.task, train.y)
-        x, x_val = self._matrix(features), self._matrix(self._flatten(validation.features))
+        x = self._matrix(features)
+        del features  # x is a copy of it
+        x_val = self._matrix(self._flatten(validation.features))
         y, y_val = (self.objective.targets(part.y, context.device) for part in (train, validation))
         best: tuple[float, float] | None = None
         since_best = 0
         penalties = RIDGE_PENALTIES if task.is_regression else LOGISTIC_PENALTIES
-        for step, (penalty, model) in enumerate(self._path(x, y, penalties), start=1):
+        for step, (penalty, model) in enumerate(self._path(x, y, penalties, context), start=1):
             output = model(x_val)
             score = self.objective.score(output, y_val)
             goodness = (score, -float(self.objective.loss(output, y_val)))
@@ -83,7 +86,21 @@ class Linear(DownstreamModel):
         matrix: Tensor = self.columns(self.inputs.transform(features, self.device))
         return matrix
 
-    def _path(self, x: Tensor, y: Tensor, penalties: tuple[float, ...]) -> Iterator[tuple[float, LinearMap]]:
+    def _path(
+        self, x: Tensor, y: Tensor, penalties: tuple[float, ...], context: Context
+    ) -> Iterator[tuple[float, LinearMap]]:
         if self.task.is_regression:
             return ridge_path(x, y[:, None], penalties)
-        return logistic_path(x, y, self.task.n_classes, penalties, self.config.max_iterations)
+
+        def look_at_the_clock() -> None:
+            context.check_deadline("in the fit of a penalty")
+
+        return logistic_path(x, y, self.task.n_classes, penalties, self.config.max_iterations, look_at_the_clock)
+
+
+def max_columns(n_rows: int, n_outputs: int, memory: int | None) -> int:
+    """How many columns of tokens fit ``memory``: a quarter for the rows, beside outputs and the vectors of L-BFGS."""
+    if memory is None:
+        return MAX_FLAT_COLUMNS
+    left = memory - 4 * OUTPUT_COPIES * n_rows * n_outputs
+    return min(MAX_FLAT_COLUMNS, max(left // (4 * (4 * n_rows + LBFGS_VECTORS * n_outputs)), 1))

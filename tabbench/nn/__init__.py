@@ -24,9 +24,9 @@ from tabbench.nn.encoders import (
     output_activation,
     seeded,
 )
-from tabbench.nn.inputs import MAX_FLAT_COLUMNS, Batch, Inputs, InputShape, Rows, flat_columns
+from tabbench.nn.inputs import MAX_FLAT_COLUMNS, Batch, Inputs, InputShape, Rows, flat_columns, max_flat_columns
 from tabbench.nn.pretext import Pretext, Terms, train_pretext
-from tabbench.nn.probe import LinearMap, logistic_path, probe_score, ridge_path
+from tabbench.nn.probe import LBFGS_VECTORS, LinearMap, logistic_path, probe_score, ridge_path
 from tabbench.nn.projections import make_projection
 from tabbench.nn.representation_metrics import (
     collapse_ratio,
@@ -56,6 +56,7 @@ from tabbench.nn.transformer import SelfAttention, TransformerEncoder, Transform
 
 __all__ = [
     "EMA",
+    "LBFGS_VECTORS",
     "MAX_FLAT_COLUMNS",
     "MLP",
     "Backbone",
@@ -105,6 +106,7 @@ __all__ = [
     "logistic_path",
     "make_optimizer",
     "make_projection",
+    "max_flat_columns",
     "mean_pairwise_distance",
     "mean_pairwise_kl",
     "module_state",

@@ -172,6 +172,14 @@ def flat_columns(array: NDArray[np.float32], max_columns: int = MAX_FLAT_COLUMNS
     return matrix
 
 
+def max_flat_columns(n_rows: int, memory: int | None) -> int:
+    """How many columns of ``n_rows`` rows a model without a projection may make of tokens.
+
+    At most 4,096, and no more than a quarter of the job's ``memory`` holds: libraries keep copies of their own.
+    """
+    return MAX_FLAT_COLUMNS if memory is None else min(MAX_FLAT_COLUMNS, max(memory // (4 * 4 * n_rows), 1))
+
+
 def _columns(features: Features) -> str:
     """What must be the same for all features that one ``Inputs`` is used on."""
     if isinstance(features, Representation):

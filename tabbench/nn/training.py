@@ -7,7 +7,6 @@ here.
 from __future__ import annotations
 
 import math
-import time
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -21,7 +20,7 @@ from torch import Tensor, nn
 
 from tabbench.context import Context
 from tabbench.contracts import DownstreamModel
-from tabbench.errors import DeadlineReached, TabbenchError, UsageError
+from tabbench.errors import TabbenchError, UsageError
 from tabbench.network_config import MIN_BATCH, NetworkConfig
 from tabbench.nn.batches import count_batches, shuffled_batches
 from tabbench.nn.encoders import seeded
@@ -243,8 +242,7 @@ def run_epoch(
         loss = train_step(network, optimizer, objective, rows.batch(index), targets[index])
         total += loss * len(index)
         n_rows += len(index)
-        if context.deadline is not None and time.monotonic() > context.deadline:  # an epoch can be long
-            raise DeadlineReached(f"the time was used up in epoch {epoch} of {config.max_epochs}")
+        context.check_deadline(f"in epoch {epoch} of {config.max_epochs}")  # an epoch can be long
     return float(total) / n_rows
 
 

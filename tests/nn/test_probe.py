@@ -1,4 +1,5 @@
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -6,7 +7,7 @@ import torch
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from tabbench import TabbenchError, Task
+from tabbench import DeadlineReached, TabbenchError, Task
 from tabbench.nn import logistic_path, probe_score, ridge_path
 
 
@@ -27,6 +28,53 @@ def test_logistic_regression_agrees_with_scikit_learn() -> None:
     for penalty, model in logistic_path(torch.from_numpy(x), torch.from_numpy(y), 3, [0.1, 0.01], 200):
         expected = LogisticRegression(C=1 / (penalty * 300), tol=1e-8, max_iter=1000).fit(x, y).predict_proba(x)
         np.testing.assert_allclose(model(torch.from_numpy(x)).softmax(dim=1).numpy(), expected, atol=1e-3)
+
+
+def test_logistic_regression_remembers_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    optimizers: list[torch.optim.LBFGS] = []
+    original = torch.optim.LBFGS.step
+
+    def spy(self: torch.optim.LBFGS, closure: Any) -> Any:
+        optimizers.append(self)
+        return original(self, closure)  # type: ignore[no-untyped-call]
+
+    monkeypatch.setattr(torch.optim.LBFGS, "step", spy)
+    x = torch.randn(300, 30, generator=torch.Generator().manual_seed(0))
+    y = (x[:, 0] * x[:, 1] + x[:, 2] > 0).long()
+    for _ in logistic_path(x, y, 2, [1e-4], 100):
+        pass
+    (state,) = optimizers[0].state.values()
+    assert state["n_iter"] > 10
+    assert len(state["old_dirs"]) == 10
+
+
+def test_what_is_raised_before_an_evaluation_ends_the_fit() -> None:
+    calls = 0
+
+    def third_time() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise DeadlineReached
+
+    x = torch.randn(50, 4, generator=torch.Generator().manual_seed(0))
+    with pytest.raises(DeadlineReached):
+        next(logistic_path(x, (x[:, 0] > 0).long(), 2, [1e-3], 100, third_time))
+    assert calls == 3
+
+
+class Uncopied(np.ndarray[Any, Any]):
+    """Rows may be sliced, not gathered."""
+
+    def __getitem__(self, key: Any) -> Any:
+        assert not isinstance(key, np.ndarray), "the whole array is copied"
+        return super().__getitem__(key)
+
+
+def test_the_probe_copies_no_tokens_it_does_not_have_to() -> None:
+    x = np.random.default_rng(0).normal(size=(60, 4, 3)).astype(np.float32)
+    y = (x[:, 2, 1] > 0).astype(np.int64)
+    assert probe_score(x[:40].view(Uncopied), y[:40], x[40:], y[40:], Task("binary", 2)) > 0.6
 
 
 @pytest.mark.parametrize(

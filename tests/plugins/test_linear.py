@@ -5,9 +5,10 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
-from tabbench_linear.model import Linear
+from tabbench_linear.model import Linear, max_columns
 
 from tabbench import Context, Labelled, Representation, Task
+from tabbench.nn import LBFGS_VECTORS
 
 
 def split(x: NDArray[Any], y: NDArray[Any]) -> tuple[Labelled, Labelled, Labelled]:
@@ -47,6 +48,18 @@ def test_tokens_wider_than_the_memory_allows_are_averaged() -> None:
     x = np.random.default_rng(0).normal(size=(200, 4, 8)).astype(np.float32)
     rows = Labelled(Representation(x), x[:, 0].mean(axis=1))
     model = Linear()
-    model.fit(rows, rows, Task("regression"), Context(memory=200 * 16 * 8))
+    model.fit(rows, rows, Task("regression"), Context(memory=200 * 12 + 8 * (16 * 200 + 4 * LBFGS_VECTORS)))
     assert model.diagnostics["columns"] == 8
     assert np.sqrt(np.mean((model.predict(rows.features) - rows.y) ** 2)) < 0.01
+
+
+def test_outputs_and_the_memory_of_the_optimiser_count() -> None:
+    """ALOI: 86,400 rows of 1,000 classes have 1 GB of logits, their softmax and their gradient."""
+    assert max_columns(86_400, 1000, None) == 4096
+    gigabytes = 10**9
+    for memory in (3 * gigabytes, 6 * gigabytes):
+        columns = max_columns(86_400, 1000, memory)
+        assert 1000 < columns < 4096
+        needed = 4 * (86_400 * columns + 3 * 86_400 * 1000 + LBFGS_VECTORS * 1000 * columns)
+        assert 0.3 * memory < needed < memory
+    assert max_columns(86_400, 1000, gigabytes) == 1
