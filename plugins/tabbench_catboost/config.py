@@ -17,16 +17,17 @@ class CatBoostConfig(Config):
     """Trees without a better validation score after which training ends."""
     stop_on: Literal["metric", "loss"] = "metric"
     """What early stopping watches on validation: accuracy or RMSE, or the loss."""
-    lr: Annotated[float, Field(gt=0)] | Literal["auto"] = "auto"
-    """Learning rate; ``auto`` is the library's rule from the numbers of rows and rounds."""
+    lr: Annotated[Annotated[float, Field(gt=0)] | Literal["auto"], Float(1e-5, 1.0, log=True)] = "auto"
+    """Learning rate; ``auto`` is the library's rule from the numbers of rows and rounds, which it applies only while
+    the two settings of leaves below are its own; else it is 0.03."""
     max_depth: Annotated[int, Field(ge=1, le=16), Int(3, 10)] = 6
     """Depth of a tree; at most 6 for more than 200 classes."""
-    bagging_temperature: Annotated[float, Field(ge=0), Float(0.0, 1.0)] = 1.0
-    """Spread of the weights of rows in the Bayesian bootstrap; 0 is none."""
-    l2_leaf_reg: Annotated[float, Field(ge=0), Float(1.0, 10.0, log=True)] = 3.0
-    """L2 penalty of leaves."""
-    leaf_estimation_iterations: Annotated[int, Field(ge=0), Int(1, 10)] = 0
-    """Newton or gradient steps for the values of leaves; 0 leaves the number to the library."""
+    bagging_temperature: Annotated[float | None, Field(ge=0), Float(0.0, 1.0)] = None
+    """Spread of the weights of rows in the Bayesian bootstrap, 0 is none; None leaves the sampling to the library."""
+    l2_leaf_reg: Annotated[float | None, Field(ge=0), Float(1.0, 10.0, log=True)] = None
+    """L2 penalty of leaves; None is the library's 3."""
+    leaf_estimation_iterations: Annotated[int | None, Field(ge=1), Int(1, 10)] = None
+    """Newton or gradient steps for the values of leaves; None leaves the number to the library."""
 
     @classmethod
     def presets(cls) -> Mapping[str, Mapping[str, Any]]:

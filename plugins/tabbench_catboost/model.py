@@ -10,15 +10,20 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tabbench import Context, DownstreamModel, Features, Interruption, Labelled, Representation, Task, UsageError
-from tabbench.nn import flat_columns
+from tabbench.nn import MAX_FLAT_COLUMNS, flat_columns, max_flat_columns
 from tabbench_catboost.config import CatBoostConfig
 
 MANY_CLASSES = 200
 """Beyond this, each split is weighed with hundreds of gradients: rounds and depth are capped."""
 MANY_CLASSES_ROUNDS = 200
 MANY_CLASSES_DEPTH = 6
-MANY_CLASSES_ON_CPU = {"border_count": 32, "rsm": 0.1}
-"""A tenth of the columns for each split, and few places to split: ten times faster with 200 classes."""
+MANY_CLASSES_ON_CPU: dict[str, Any] = {"border_count": 32, "rsm": 0.1, "leaf_estimation_method": "Gradient"}
+"""A tenth of the columns for each split, and few places to split: ten times faster with 200 classes.
+
+Newton's method would have a matrix of classes x classes for every leaf: 8 MB each with 1,000 classes.
+"""
+MANY_CLASSES_LR = 0.2
+"""About what the library's rule gives for 200 rounds; it does not apply the rule to gradient steps."""
 REPORT_EVERY = 10
 METRICS = {"binary": ("Logloss", "Accuracy"), "multiclass": ("MultiClass", "Accuracy"), "regression": ("RMSE", "RMSE")}
 """Loss and metric of each kind of task."""
@@ -27,9 +32,9 @@ METRICS = {"binary": ("Logloss", "Accuracy"), "multiclass": ("MultiClass", "Accu
 class CatBoost(DownstreamModel):
     """Gradient boosted oblivious trees.
 
-    Tokens (rows, d, h) are laid side by side, reduced to at most 4,096 columns by ``flat_columns``. Results on a GPU
-    differ from those on a CPU: the device is part of the diagnostics. On a GPU the library takes no callbacks, so that
-    progress is not reported and a deadline is not seen before the end.
+    Tokens (rows, d, h) are laid side by side, reduced by ``flat_columns`` to at most 4,096 columns, or to what fits a
+    quarter of the job's memory. Results on a GPU differ from those on a CPU: the device is part of the diagnostics. On
+    a GPU the library takes no callbacks, so that progress is not reported and a deadline is not seen before the end.
     """
 
     Config = CatBoostConfig
@@ -39,6 +44,7 @@ class CatBoost(DownstreamModel):
             raise UsageError(f"{len(train.y)} training rows and {len(validation.y)} validation rows: both need some")
         config: CatBoostConfig = self.config
         self.task, self.threads = task, context.threads
+        self.max_columns = max_flat_columns(len(train.y), context.memory)
         # CatBoost knows only the classes that training rows have; others get probability 0, and validation rows with
         # them cannot be right whatever the model is.
         self.classes = None if task.is_regression else np.unique(train.y)
@@ -53,19 +59,20 @@ class CatBoost(DownstreamModel):
         on_gpu = context.device.startswith("cuda")
         kind = task.kind if self.classes is None or len(self.classes) > 2 else "binary"
         loss, metric = METRICS[kind]
-        parameters = {
+        parameters: dict[str, Any] = {
             "iterations": n_rounds,
             "depth": min(config.max_depth, MANY_CLASSES_DEPTH) if many else config.max_depth,
             "learning_rate": None if config.lr == "auto" else config.lr,
             "bagging_temperature": config.bagging_temperature,
-            "bootstrap_type": "Bayesian",
+            "bootstrap_type": None if config.bagging_temperature is None else "Bayesian",
             "l2_leaf_reg": config.l2_leaf_reg,
-            "leaf_estimation_iterations": config.leaf_estimation_iterations or None,
+            "leaf_estimation_iterations": config.leaf_estimation_iterations,
             "loss_function": loss,
             "eval_metric": metric if config.stop_on == "metric" else loss,
             "od_type": "Iter",
             "od_wait": config.patience,
             "task_type": "GPU" if on_gpu else "CPU",
+            "devices": (context.device.partition(":")[2] or "0") if on_gpu else None,  # else it takes all there are
             "thread_count": context.threads,
             "random_seed": context.seed("catboost") % 2**31,
             "allow_writing_files": False,
@@ -73,13 +80,14 @@ class CatBoost(DownstreamModel):
         }
         if many and not on_gpu:
             parameters |= MANY_CLASSES_ON_CPU
+            parameters["learning_rate"] = parameters["learning_rate"] or MANY_CLASSES_LR
         if context.memory is not None and not on_gpu:
             parameters["used_ram_limit"] = context.memory
         model = catboost.CatBoost({name: value for name, value in parameters.items() if value is not None})
         report = _Report(context, n_rounds)
         model.fit(
-            to_pool(train.features, self.threads, train.y),
-            eval_set=to_pool(validation.features, self.threads, validation.y) if len(validation.y) else None,
+            self._pool(train.features, train.y),
+            eval_set=self._pool(validation.features, validation.y) if len(validation.y) else None,
             use_best_model=len(validation.y) > 0,
             callbacks=None if on_gpu else [report],
         )
@@ -96,16 +104,19 @@ class CatBoost(DownstreamModel):
     def predict(self, features: Features) -> NDArray[np.float32]:
         if self.classes is None:
             assert self.model is not None
-            numbers = self.model.predict(to_pool(features, self.threads), thread_count=self.threads)
+            numbers = self.model.predict(self._pool(features), thread_count=self.threads)
             return np.asarray(numbers, dtype=np.float32)
         probabilities = np.zeros((len(features), max(self.task.n_classes, 2)), dtype=np.float32)
         if self.model is None:
             probabilities[:, self.classes] = 1.0
         else:
             probabilities[:, self.classes] = self.model.predict(
-                to_pool(features, self.threads), prediction_type="Probability", thread_count=self.threads
+                self._pool(features), prediction_type="Probability", thread_count=self.threads
             )
         return probabilities
+
+    def _pool(self, features: Features, y: NDArray[Any] | None = None) -> catboost.Pool:
+        return to_pool(features, self.threads, y, self.max_columns)
 
 
 class _Report:
@@ -118,22 +129,24 @@ class _Report:
 
     def after_iteration(self, info: Any) -> bool:
         """Whether training goes on."""
-        if info.iteration % REPORT_EVERY == 0 and "validation" in info.metrics:
-            name, values = next(iter(info.metrics["validation"].items()))
-            try:
+        try:
+            if info.iteration % REPORT_EVERY == 0 and "validation" in info.metrics:
+                name, values = next(iter(info.metrics["validation"].items()))
                 self.context.report(
                     info.iteration, self.n_rounds, validation=values[-1] if name == "Accuracy" else -values[-1]
                 )
-            except Interruption as interruption:
-                self.interruption = interruption
-                return False
-        return True
+            self.context.check_deadline(f"after {info.iteration} of {self.n_rounds} rounds")  # one can take minutes
+        except Interruption as interruption:
+            self.interruption = interruption
+        return self.interruption is None
 
 
-def to_pool(features: Features, threads: int, y: NDArray[Any] | None = None) -> catboost.Pool:
+def to_pool(
+    features: Features, threads: int, y: NDArray[Any] | None = None, max_columns: int = MAX_FLAT_COLUMNS
+) -> catboost.Pool:
     """The library's own form of rows: numbers with NaN for missing, category codes as they are."""
     if isinstance(features, Representation):
-        return catboost.Pool(flat_columns(features.array), y, thread_count=threads)
+        return catboost.Pool(flat_columns(features.array, max_columns), y, thread_count=threads)
     frame = pd.concat(
         [pd.DataFrame(features.numeric).add_prefix("n"), pd.DataFrame(features.categorical).add_prefix("c")], axis=1
     )
