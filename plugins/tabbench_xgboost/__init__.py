@@ -11,6 +11,7 @@ def tabbench_models() -> list[Plugin]:
             "tabbench_xgboost.model:XGBoost",
             config="tabbench_xgboost.config:XGBoostConfig",
             summary="gradient boosted trees",
+            revision=2,
             paper="Chen and Guestrin, KDD 2016",
         )
     ]

@@ -17,7 +17,7 @@ class XGBoostConfig(Config):
     """Rounds without a better validation score after which training ends."""
     stop_on: Literal["metric", "loss"] = "metric"
     """What early stopping watches on validation: error rate or RMSE, or the loss."""
-    lr: Annotated[float, Field(gt=0), Float(1e-3, 1.0, log=True)] = 0.05
+    lr: Annotated[float, Field(gt=0), Float(1e-5, 1.0, log=True)] = 0.05
     """Learning rate."""
     max_depth: Annotated[int, Field(ge=1), Int(3, 10)] = 6
     """Depth of a tree; at most 6 for more than 200 classes."""

@@ -9,7 +9,7 @@ import xgboost as xgb
 from numpy.typing import NDArray
 
 from tabbench import FIRST_LEVEL, Context, DownstreamModel, Features, Labelled, Representation, Task, UsageError
-from tabbench.nn import flat_columns
+from tabbench.nn import MAX_FLAT_COLUMNS, flat_columns, max_flat_columns
 from tabbench_xgboost.config import XGBoostConfig
 
 MANY_CLASSES = 200
@@ -32,7 +32,8 @@ METRICS = {
 class XGBoost(DownstreamModel):
     """Gradient boosted trees. Missing numbers, missing and unknown categories are missing values to it.
 
-    Tokens (rows, d, h) are laid side by side, reduced to at most 4,096 columns by ``flat_columns``.
+    Tokens (rows, d, h) are laid side by side, reduced by ``flat_columns`` to at most 4,096 columns, or to what fits a
+    quarter of the job's memory.
     """
 
     Config = XGBoostConfig
@@ -42,6 +43,7 @@ class XGBoost(DownstreamModel):
             raise UsageError(f"{len(train.y)} training rows and {len(validation.y)} validation rows: both need some")
         config: XGBoostConfig = self.config
         self.task, self.threads = task, context.threads
+        self.max_columns = max_flat_columns(len(train.y), context.memory)
         many = task.n_classes > MANY_CLASSES
         n_rounds = min(config.n_rounds, MANY_CLASSES_ROUNDS) if many else config.n_rounds
         max_bin = MANY_CLASSES_BINS if many else 256
@@ -64,12 +66,12 @@ class XGBoost(DownstreamModel):
             parameters["num_class"] = task.n_classes
         if task.kind == "binary":  # the share of a class, which may be absent: its log-odds must be finite
             parameters["base_score"] = float(np.clip(np.mean(train.y), 1e-3, 1 - 1e-3))
-        matrix, types = to_matrix(train.features)
+        matrix, types = to_matrix(train.features, self.max_columns)
         data = xgb.QuantileDMatrix(
             matrix, train.y, feature_types=types, enable_categorical=True, max_bin=max_bin, nthread=context.threads
         )
         held_out = xgb.QuantileDMatrix(
-            to_matrix(validation.features)[0],
+            to_matrix(validation.features, self.max_columns)[0],
             validation.y,
             ref=data,
             feature_types=types,
@@ -98,7 +100,7 @@ class XGBoost(DownstreamModel):
         if len(features) == 0:  # the library warns, and forgets the classes
             width = () if self.task.is_regression else (max(self.task.n_classes, 2),)
             return np.empty((0, *width), dtype=np.float32)
-        matrix, types = to_matrix(features)
+        matrix, types = to_matrix(features, self.max_columns)
         data = xgb.DMatrix(matrix, feature_types=types, enable_categorical=True, nthread=self.threads)
         output = np.asarray(self.booster.predict(data, iteration_range=(0, self.n_trees)), dtype=np.float32)
         return np.stack([1 - output, output], axis=1) if self.task.kind == "binary" else output
@@ -116,13 +118,14 @@ class _Report(xgb.callback.TrainingCallback):
             name, values = next(iter(evals_log["validation"].items()))
             score = 1 - values[-1] if name.endswith("error") else -values[-1]
             self.context.report(epoch + 1, self.n_rounds, validation=score)
+        self.context.check_deadline(f"after {epoch + 1} of {self.n_rounds} rounds")  # one can take minutes
         return False
 
 
-def to_matrix(features: Features) -> tuple[NDArray[np.float32], list[str]]:
+def to_matrix(features: Features, max_columns: int = MAX_FLAT_COLUMNS) -> tuple[NDArray[np.float32], list[str]]:
     """One float32 matrix with NaN for missing, and the type of each column: ``q`` for numbers, ``c`` for categories."""
     if isinstance(features, Representation):
-        matrix = flat_columns(features.array)
+        matrix = flat_columns(features.array, max_columns)
         return matrix, ["q"] * matrix.shape[1]
     codes = features.categorical.astype(np.float32) - FIRST_LEVEL
     codes[codes < 0] = np.nan

@@ -17,7 +17,7 @@ from tabbench_resnet.model import ResNetModel
 from tabbench_xgboost.model import XGBoost
 
 from tabbench import Context, DeadlineReached, DownstreamModel, Features, Labelled, Representation, Schema, Table, Task
-from tabbench.nn import Inputs, Network, NetworkModel, Objective, make_optimizer, train_step
+from tabbench.nn import Inputs, Network, NetworkModel, Objective, flat_columns, make_optimizer, train_step
 
 FEW_EPOCHS: dict[str, Any] = {"max_epochs": 12, "batch_size": 64, "lr": 6e-3}
 SMALL: dict[type[DownstreamModel], dict[str, Any]] = {
@@ -204,6 +204,44 @@ def test_progress_is_reported_and_the_deadline_respected(model: type[DownstreamM
     assert max(score for _, _, score in seen) > 0.75
     with pytest.raises(DeadlineReached):
         fit(model, "flat", TASKS["binary"], Context(deadline=time.monotonic() - 1))
+
+
+class Clock(Context):
+    """The time is used up when it is looked at for the third time."""
+
+    looks = 0
+
+    def check_deadline(self, where: str) -> None:
+        self.looks += 1
+        if self.looks == 3:
+            raise DeadlineReached(where)
+
+
+@pytest.mark.parametrize("model", [Linear, XGBoost, CatBoost, MLPModel], ids=lambda model: model.__name__)
+def test_the_deadline_is_looked_at_long_before_the_first_report(model: type[DownstreamModel]) -> None:
+    seen: list[int] = []
+    with pytest.raises(DeadlineReached):
+        fit(model, "flat", TASKS["multiclass"], Clock(on_report=lambda step, total, metrics: seen.append(step)))
+    assert not seen
+
+
+@pytest.mark.parametrize("model", [Linear, XGBoost, CatBoost], ids=lambda model: model.__name__)
+def test_tokens_are_reduced_to_what_the_jobs_memory_holds(model: type[DownstreamModel]) -> None:
+    x = np.random.default_rng(0).normal(size=(200, 4, 8)).astype(np.float32)
+    rows = Labelled(Representation(x), x[:, 0].mean(axis=1))
+    fitted = model(**SMALL[model])
+    with pytest.MonkeyPatch.context() as patch:
+        widths: list[int] = []
+
+        def spy(array: NDArray[np.float32], max_columns: int) -> NDArray[np.float32]:
+            widths.append(flat_columns(array, max_columns).shape[1])
+            return flat_columns(array, max_columns)
+
+        patch.setattr(f"{model.__module__}.flat_columns", spy)
+        fitted.fit(rows, rows, TASKS["regression"], Context(memory=200 * 16 * 10))
+        assert fitted.predict(rows.features).shape == (200,)
+    assert set(widths) == {8}
+    assert len(widths) == 3
 
 
 @every_model

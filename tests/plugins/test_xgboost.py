@@ -1,5 +1,8 @@
+from typing import Any
+
 import numpy as np
 import pytest
+import xgboost as xgb
 from tabbench_xgboost.model import XGBoost, to_matrix
 
 from tabbench import Context, Labelled, Representation, Schema, Table, Task
@@ -39,9 +42,43 @@ def test_the_trees_after_the_best_round_are_not_used() -> None:
     assert np.sqrt(np.mean((model.predict(validation.features) - validation.y) ** 2)) > rmse
 
 
-def test_rounds_and_depth_are_capped_for_hundreds_of_classes() -> None:
-    x = np.arange(500, dtype=np.float32)[:, None]
-    rows = Labelled(Representation(x), np.arange(500) % 201)
-    model = XGBoost(n_rounds=1, max_depth=10)
-    model.fit(rows, rows, Task("multiclass", 201), Context())
-    assert model.diagnostics["capped"]
+def train_arguments(patch: pytest.MonkeyPatch, task: Task, context: Context, **settings: Any) -> tuple[Any, ...]:
+    """What the library's ``train`` is given; it is not run."""
+    given: list[tuple[Any, ...]] = []
+
+    class StopHereError(Exception):
+        pass
+
+    def spy(*arguments: Any, **keywords: Any) -> None:
+        given.append(arguments)
+        raise StopHereError
+
+    patch.setattr(xgb, "train", spy)
+    n = 2 * task.n_classes
+    rows = Labelled(Representation(np.arange(n, dtype=np.float32)[:, None]), np.arange(n) % task.n_classes)
+    with pytest.raises(StopHereError):
+        XGBoost(**settings).fit(rows, rows, task, context)
+    return given[0]
+
+
+def test_rounds_and_depth_are_capped_for_hundreds_of_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    for n_classes, capped in ((200, (2000, 10, 256)), (201, (200, 6, 64))):
+        task = Task("multiclass", n_classes)
+        parameters, _, n_rounds = train_arguments(monkeypatch, task, Context(), n_rounds=2000, max_depth=10)
+        assert (n_rounds, parameters["max_depth"], parameters["max_bin"]) == capped
+
+
+def test_threads_and_device_are_the_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    matrices: list[dict[str, Any]] = []
+    original = xgb.QuantileDMatrix
+
+    def spy(*arguments: Any, **keywords: Any) -> Any:
+        matrices.append(keywords)
+        return original(*arguments, **keywords)
+
+    monkeypatch.setattr(xgb, "QuantileDMatrix", spy)
+    parameters, *_ = train_arguments(monkeypatch, Task("binary", 2), Context(threads=3))
+    assert (parameters["nthread"], parameters["device"]) == (3, "cpu")
+    assert [keywords["nthread"] for keywords in matrices] == [3, 3]
+    parameters, *_ = train_arguments(monkeypatch, Task("binary", 2), Context(device="cuda:1"))
+    assert parameters["device"] == "cuda:1"
