@@ -228,9 +228,10 @@ def to_optuna(range_: Range, value: Any) -> Any:
     if isinstance(range_, Choice):
         plain = _plain(value)
         return plain if plain in [_plain(choice) for choice in range_.values] else None
-    inside = isinstance(value, (int, float)) and range_.low <= value <= range_.high
+    if not isinstance(value, (int, float)) or not range_.low <= value <= range_.high:  # a default may be None
+        return None
     on_grid = not isinstance(range_, Int) or (value - range_.low) % range_.step == 0
-    return value if inside and on_grid else None
+    return value if on_grid else None
 
 
 def from_optuna(range_: Range, value: Any) -> Any:
