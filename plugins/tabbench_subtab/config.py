@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from tabbench import Choice, Config, Float, load_presets
 
@@ -25,7 +25,7 @@ class SubTabConfig(Config):
     depth: Annotated[int, Choice(2, 3)] = Field(2, ge=1)
     """Linear layers of the encoder, the last of them without activation; the decoder is its mirror image."""
     shallow: bool = False
-    """One layer with activation and a linear decoder, as published for MNIST; needs depth 1."""
+    """One layer with activation and a linear decoder, as published for MNIST, whatever ``depth`` and ``width``."""
     dropout: Annotated[float, Float(0.0, 0.3)] = Field(0.0, ge=0, lt=1)
     """Dropout after each hidden layer."""
     noise: Annotated[Literal["swap", "gaussian", "zero"], Choice("swap", "gaussian")] = "swap"
@@ -62,12 +62,6 @@ class SubTabConfig(Config):
     """Scale of numbers: the paper's for MNIST, z-scores as for Adult, or a normal distribution by ranks."""
     official_tail: bool = False
     """Leave the last columns out where the number of subsets does not divide that of columns, as the official code."""
-
-    @model_validator(mode="after")
-    def _shallow_has_one_layer(self) -> "SubTabConfig":
-        if self.shallow and self.depth != 1:
-            raise ValueError(f"shallow=True means one encoder layer: set depth=1, not {self.depth}")
-        return self
 
     @classmethod
     def presets(cls) -> Mapping[str, Mapping[str, Any]]:

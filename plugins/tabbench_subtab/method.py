@@ -82,6 +82,7 @@ class SubTab(NetworkEncoder, SSLMethod):
             patience=self.config.patience,
         )
         self.diagnostics["subsets"] = [[int(subset[0]), int(subset[-1]) + 1] for subset in self.network.subsets]
+        self.diagnostics["columns"] = self.inputs.column_names()  # what the numbers of subsets stand for
 
     def _add_noise(
         self, subsets: torch.Tensor, swapped: torch.Tensor | None, generator: torch.Generator
@@ -147,6 +148,11 @@ def make_subsets(n_columns: int, n_subsets: int, overlap: float, *, official_tai
     return torch.tensor(starts)[:, None] + torch.arange(own + shared)
 
 
+def hidden_layers(config: SubTabConfig) -> list[int]:
+    """Units of the layers between input and latent vector, and between that and what is rebuilt."""
+    return [] if config.shallow else [config.width] * (config.depth - 1)
+
+
 class SubsetEncoder(nn.Module):
     """Latent vectors ``(n, K, h)`` of subsets ``(n, K, w)``, all by the same layers."""
 
@@ -156,10 +162,10 @@ class SubsetEncoder(nn.Module):
         super().__init__()
         self.register_buffer("subsets", subsets)
         n_inputs = subsets.shape[1]
-        hidden = [config.width] * (config.depth - 1)
         if config.shallow:
             self.layers = MLP(n_inputs, [config.latent], activation=nn.LeakyReLU, dropout=config.dropout)
         else:
+            hidden = hidden_layers(config)
             self.layers = MLP(n_inputs, hidden, config.latent, activation=nn.LeakyReLU, dropout=config.dropout)
 
     def forward(self, subsets: torch.Tensor) -> torch.Tensor:
@@ -176,8 +182,9 @@ class Heads(nn.Module):
         self.normalize = config.normalize
         self.projection = MLP(config.latent, [config.latent], config.latent, activation=nn.LeakyReLU)
         n_rebuilt = encoder.subsets.shape[1] if config.reconstruct_subset else n_columns
-        hidden = [config.width] * (config.depth - 1)
-        self.decoder = MLP(config.latent, hidden, n_rebuilt, activation=nn.LeakyReLU, dropout=config.dropout)
+        self.decoder = MLP(
+            config.latent, hidden_layers(config), n_rebuilt, activation=nn.LeakyReLU, dropout=config.dropout
+        )
 
     def forward(self, subsets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         latent = self.encoder(subsets)

@@ -111,6 +111,17 @@ class FeatureEncoder:
         encoded.scatter_(1, self._places[codes + self._offsets], 1.0)
         return encoded[:, : self.width]
 
+    def column_names(self) -> list[str]:
+        """Names of the columns of the network's input, in their order."""
+        schema = self.schema
+        missing = [f"{name} is missing" for name, has in zip(schema.numeric, self.numeric_missing, strict=True) if has]
+        names = [*schema.numeric, *missing]
+        if not self.one_hot:
+            return [*names, *schema.categorical]
+        for name, levels, has in zip(schema.categorical, schema.levels, self.categorical_missing, strict=True):
+            names += [f"{name}={level}" for level in levels] + ([f"{name} is missing"] if has else [])
+        return names
+
     def get_state(self) -> dict[str, NDArray[Any]]:
         """The fitted arrays."""
         return {

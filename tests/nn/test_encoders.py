@@ -53,6 +53,14 @@ def test_unknown_levels_and_unexpected_missing_ones_become_zeros() -> None:
     assert blocks.tolist() == [[0, 0, 0, 1, 0, 0]]
 
 
+def test_columns_of_the_input_have_names() -> None:
+    inputs = FeatureEncoder(SCHEMA).fit(TRAIN)
+    names = ["a", "b", "b is missing", "c=x", "c=y", "c=z", "d=no", "d=yes", "d is missing"]
+    assert inputs.column_names() == names
+    assert len(names) == inputs.width
+    assert FeatureEncoder(SCHEMA, categories="ordinal").fit(TRAIN).column_names() == [*names[:3], "c", "d"]
+
+
 def test_ordinal_input_is_the_matrix_itself() -> None:
     inputs = FeatureEncoder(SCHEMA, categories="ordinal").fit(TRAIN)
     matrix = inputs.matrix(TRAIN)

@@ -9,7 +9,7 @@ import torch.nn.functional as F  # noqa: N812
 from numpy.typing import NDArray
 from tabbench_subtab.method import Heads, SubTab, aggregate, make_subsets, nt_xent, pair_distance
 
-from tabbench import Context, Schema, Table, UsageError
+from tabbench import Context, Schema, Table
 from tabbench.nn import seeded
 
 Z = torch.tensor([[[1, 0], [0.6, 0.8]], [[0, 1], [-0.8, 0.6]]])
@@ -159,8 +159,16 @@ def test_encoding_ignores_noise_settings() -> None:
 
 
 def test_mean_does_not_depend_on_the_order_of_subsets() -> None:
-    latent = torch.randn(5, 4, 3)
-    assert torch.allclose(aggregate(latent[:, [2, 0, 3, 1]], "mean"), aggregate(latent, "mean"), atol=1e-6)
+    table = four_factors(20)
+    arrays = {}
+    for how in ("mean", "concat"):
+        method = SubTab(aggregation=how, width=8, latent=8)
+        method.initialise(table, Context())
+        before = method.encode(table).array
+        method.network.subsets = method.network.subsets[[2, 0, 3, 1]]
+        arrays[how] = before, method.encode(table).array
+    assert np.allclose(*arrays["mean"], atol=1e-6)
+    assert not np.allclose(*arrays["concat"], atol=1e-3)
 
 
 @pytest.mark.parametrize(("how", "expected"), [("mean", [2.0]), ("sum", [4.0]), ("max", [3.0]), ("min", [1.0])])
@@ -193,11 +201,91 @@ def test_subset_reconstruction_has_the_width_of_a_subset() -> None:
 
 
 def test_shallow_encoder_is_one_layer_with_activation() -> None:
-    method = SubTab(shallow=True, depth=1, latent=16)
-    method.initialise(four_factors(20), Context())
-    assert [type(layer).__name__ for layer in method.network.layers] == ["Linear", "LeakyReLU"]
-    with pytest.raises(UsageError, match="depth=1"):
-        SubTab(shallow=True, depth=2)
+    for depth in (1, 3):  # a tuner may set it; it plays no part
+        method = SubTab(shallow=True, depth=depth, latent=16)
+        method.initialise(four_factors(20), Context())
+        assert [type(layer).__name__ for layer in method.network.layers] == ["Linear", "LeakyReLU"]
+        assert [type(layer).__name__ for layer in Heads(method.network, 16, method.config).decoder] == ["Linear"]
+
+
+@pytest.mark.parametrize(("n_columns", "n_subsets", "n_missed"), [(108, 5, 3), (54, 4, 2), (128, 6, 2)])
+def test_official_tail_misses_the_columns_that_the_specification_counts(
+    n_columns: int, n_subsets: int, n_missed: int
+) -> None:
+    tail = missed(make_subsets(n_columns, n_subsets, 0.75, official_tail=True), n_columns)
+    assert tail == list(range(n_columns - n_missed, n_columns))
+
+
+def test_official_tail_reaches_the_encoder() -> None:
+    table = to_table(np.random.default_rng(0).normal(size=(64, 27)))
+    changed = Table(table.numeric.copy(), table.categorical, table.schema)
+    changed.numeric[:, 24:] += 1.0
+    for official in (True, False):
+        method = SubTab(official_tail=official, width=8, latent=8, epochs=1, batch_size=32)
+        method.pretrain(table, Context())
+        before, after = (method.encode(rows).array for rows in (table, changed))
+        assert np.array_equal(before, after) == official
+
+
+def test_projections_are_normalised_only_if_wanted() -> None:
+    for wanted in (True, False):
+        method = SubTab(normalize=wanted, width=8, latent=8)
+        method.initialise(four_factors(20), Context())
+        with seeded(0), torch.no_grad():
+            projection, _ = Heads(method.network, 16, method.config)(
+                method.inputs.matrix(four_factors(20))[:, method.network.subsets]
+            )
+        assert torch.allclose(projection.norm(dim=2), torch.ones(20, 4), atol=1e-5) == wanted
+
+
+def test_distance_of_long_projections_counts_unless_they_are_normalised() -> None:
+    distances = []
+    for wanted in (True, False):
+        method = SubTab(normalize=wanted, contrastive=False, width=64, latent=64, epochs=1, batch_size=64)
+        method.pretrain(four_factors(64), Context())
+        distances.append(method.diagnostics["first"]["distance"])
+    assert distances[0] != pytest.approx(distances[1], rel=0.1)
+
+
+def test_swapped_values_of_training_come_from_the_same_column_of_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[torch.Tensor, torch.Tensor]] = []
+    loss = SubTab._loss
+
+    def noted(self: SubTab, heads: Heads, clean: torch.Tensor, noisy: torch.Tensor) -> Any:
+        seen.append((clean[:, self.network.subsets], noisy))
+        return loss(self, heads, clean, noisy)
+
+    monkeypatch.setattr(SubTab, "_loss", noted)
+    SubTab(p_m=1.0, width=8, latent=8, epochs=1, batch_size=32).pretrain(four_factors(64), Context())
+    assert len(seen) == 2
+    for clean, noisy in seen:
+        assert torch.equal(noisy.sort(dim=0).values, clean.sort(dim=0).values)
+        moved = (noisy != clean).float().mean(dim=0)
+        assert (moved > 0.8).all()
+
+
+def test_incomplete_last_batch_is_left_out_unless_it_is_the_only_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    loss = SubTab._loss
+
+    def noted(self: SubTab, heads: Heads, clean: torch.Tensor, noisy: torch.Tensor) -> Any:
+        sizes.append(len(clean))
+        return loss(self, heads, clean, noisy)
+
+    monkeypatch.setattr(SubTab, "_loss", noted)
+    for n_rows in (100, 20):
+        SubTab(width=8, latent=8, epochs=1, batch_size=32).pretrain(four_factors(n_rows), Context())
+    assert sizes == [32, 32, 32, 20]
+
+
+def test_diagnostics_tell_subsets_and_the_order_of_columns() -> None:
+    schema = Schema(("a", "b"), ("c",), (("x", "y"),))
+    rng = np.random.default_rng(0)
+    table = Table(rng.normal(size=(40, 2)).astype(np.float32), rng.integers(2, 4, size=(40, 1)), schema)
+    method = SubTab(n_subsets=2, overlap=0.0, width=8, latent=8, epochs=1)
+    method.pretrain(table, Context())
+    assert method.diagnostics["subsets"] == [[0, 2], [2, 4]]
+    assert method.diagnostics["columns"] == ["a", "b", "c=x", "c=y"]
 
 
 def test_temperature_divides_similarities() -> None:
