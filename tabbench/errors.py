@@ -24,6 +24,10 @@ class PluginError(UsageError):
     """A plugin cannot be imported or breaks the contract."""
 
 
+class TabbenchWarning(UserWarning):
+    """Something the user should know, though the work goes on. The command line prints it on one line."""
+
+
 class Interruption(Exception):  # noqa: N818 - control flow, not a failure
     """Raised by ``Context.report`` to end a training from outside. Methods let it pass."""
 

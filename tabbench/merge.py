@@ -167,8 +167,7 @@ def _write(store: Store, records: list[dict[str, Any]]) -> None:
     if not records:
         return
     text = "".join(json.dumps(record) + "\n" for record in records)
-    folder = store.root / "records"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = store.folder("records")
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
     draft = folder / f".{secrets.token_hex(4)}"
     with draft.open("w", encoding="utf-8") as file:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import filelock
 
-from tabbench.errors import UsageError
+from tabbench.errors import TabbenchWarning, UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,6 +58,9 @@ _TYPES = {
 }  # fmt: skip
 COLUMNS = {name: kind for kind, names in _TYPES.items() for name in names}
 """Columns of the parquet copy, with their types."""
+_KINDS = {"string": (str,), "int64": (int,), "double": (int, float), "bool": (bool,)}
+_PLAIN = {name: (*_KINDS[kind], type(None)) for name, kind in COLUMNS.items() if name not in NESTED}
+"""What the lines may hold in the columns that are taken over as they are."""
 
 
 @dataclass
@@ -80,8 +83,25 @@ class Store:
 
     def __post_init__(self) -> None:
         self.root = Path(self.root).absolute()
-        if self.root.exists() and not self.root.is_dir():
-            raise UsageError(f"--results {self.root}: this is a file, not a folder")
+        for place in (self.root, *self.root.parents):
+            if place.is_file():
+                where = "this is" if place == self.root else f"{place} is"
+                raise UsageError(f"--results {self.root}: {where} a file, not a folder")
+
+    def folder(self, *parts: str) -> Path:
+        """A folder below the root, made if it is not there.
+
+        Raises:
+            UsageError: it cannot be made.
+        """
+        path = self.root.joinpath(*parts)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(
+                f"--results {self.root}: {path} cannot be made ({error.strerror}): name a folder that can be written"
+            ) from None
+        return path
 
     # Records.
 
@@ -89,8 +109,7 @@ class Store:
         """Append a record to this process's file, on disk before this returns."""
         line = json.dumps({"schema": SCHEMA_VERSION, **record, "time": time.time()}, allow_nan=False) + "\n"
         if self._writer is None:
-            folder = self.root / "records"
-            folder.mkdir(parents=True, exist_ok=True)
+            folder = self.folder("records")
             name = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{socket.gethostname()}-{os.getpid()}"
             path = folder / f"{name}-{secrets.token_hex(3)}.jsonl"
             self._writer = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
@@ -102,8 +121,7 @@ class Store:
 
     def save_experiment(self, spec: dict[str, Any]) -> None:
         """Keep the resolved experiment beside its results."""
-        folder = self.root / "experiments"
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = self.folder("experiments")
         text = json.dumps(spec, indent=1, sort_keys=True)
         path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:12]}.json"
         if not path.exists():
@@ -209,8 +227,7 @@ class Store:
     def write_artefact(self, kind: str, key: str) -> Iterator[Path]:
         """A folder to fill; it gets its name when the block ends without an error, and not before."""
         final = self.artefact(kind, key)
-        final.parent.mkdir(parents=True, exist_ok=True)
-        draft = final.parent / f".{key}-{secrets.token_hex(4)}"
+        draft = self.folder("artefacts", kind) / f".{key}-{secrets.token_hex(4)}"
         draft.mkdir()
         try:
             yield draft
@@ -229,18 +246,14 @@ class Store:
 
     def scratch(self, key: str) -> Path:
         """A folder for the checkpoints of a job; it survives a kill."""
-        path = self.root / "scratch" / key
-        path.mkdir(parents=True, exist_ok=True)
-        return path
+        return self.folder("scratch", key)
 
     def drop_scratch(self, key: str) -> None:
         shutil.rmtree(self.root / "scratch" / key, ignore_errors=True)
 
     def lock(self, key: str) -> filelock.BaseFileLock:
         """The right to work on a key; the system gives it back when its holder dies."""
-        folder = self.root / "locks"
-        folder.mkdir(parents=True, exist_ok=True)
-        return filelock.FileLock(folder / f"{key}.lock")
+        return filelock.FileLock(self.folder("locks") / f"{key}.lock")
 
 
 def _parse(path: Path, data: bytes, state: _File) -> Iterator[dict[str, Any]]:
@@ -249,10 +262,10 @@ def _parse(path: Path, data: bytes, state: _File) -> Iterator[dict[str, Any]]:
     for line in complete.splitlines():
         try:
             record = json.loads(line)
-            if not isinstance(record, dict) or "key" not in record:
-                raise ValueError("not a record")
         except ValueError:
-            warnings.warn(f"{path.name}: a line that is no record was skipped", stacklevel=2)
+            record = None
+        if not _is_record(record):
+            warnings.warn(f"{path.name}: a line that is no record was skipped", TabbenchWarning, stacklevel=2)
             continue
         if record.get("schema", 0) > SCHEMA_VERSION:
             raise UsageError(
@@ -261,7 +274,14 @@ def _parse(path: Path, data: bytes, state: _File) -> Iterator[dict[str, Any]]:
         yield record
     if torn and not state.warned:
         state.warned = True
-        warnings.warn(f"{path.name}: its last line is incomplete and was skipped", stacklevel=2)
+        warnings.warn(f"{path.name}: its last line is incomplete and was skipped", TabbenchWarning, stacklevel=2)
+
+
+def _is_record(value: Any) -> bool:
+    """Whether a line has a key and a status, and in every column of the parquet copy what belongs there."""
+    if not isinstance(value, dict) or value.get("key") is None or value.get("status") is None:
+        return False
+    return all(type(value.get(name)) in kinds for name, kinds in _PLAIN.items())
 
 
 def _to_arrow(rows: list[dict[str, Any]]) -> pa.Table:

@@ -10,8 +10,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from harness import tabbench
 
-from tabbench.errors import UsageError
+from tabbench.errors import TabbenchWarning, UsageError
 from tabbench.report import tabulate
 from tabbench.store import COMPACT_AFTER, SCHEMA_VERSION, Store
 
@@ -44,7 +45,7 @@ def test_a_torn_last_line_is_skipped_with_a_warning(tmp_path: Path) -> None:
     store.add(record("b"))
     (file,) = (tmp_path / "records").glob("*.jsonl")
     file.write_bytes(file.read_bytes()[:-20])
-    with pytest.warns(UserWarning, match="last line is incomplete"):
+    with pytest.warns(TabbenchWarning, match="last line is incomplete"):
         assert [found["key"] for found in Store(tmp_path).records()] == ["a"]
 
 
@@ -52,9 +53,23 @@ def test_a_line_that_is_no_record_is_skipped_with_a_warning(tmp_path: Path) -> N
     store = Store(tmp_path)
     store.add(record("a"))
     (file,) = (tmp_path / "records").glob("*.jsonl")
-    file.write_text("\0\0\0garbage\n[1, 2]\n" + file.read_text())
-    with pytest.warns(UserWarning, match="no record was skipped"):
+    others = [{"key": 5}, {"key": "b"}, record("c", seed="first"), record("d", uses_labels=1)]
+    wrong = "".join(json.dumps(other) + "\n" for other in others)
+    file.write_text("\0\0\0garbage\n[1, 2]\n" + wrong + file.read_text())
+    with pytest.warns(TabbenchWarning, match="no record was skipped") as caught:
         assert [found["key"] for found in Store(tmp_path).records()] == ["a"]
+    assert len(caught) == 6
+    with pytest.warns(TabbenchWarning):
+        assert Store(tmp_path).read_table(["key"])["key"].to_pylist() == ["a"]
+
+
+def test_what_was_skipped_is_told_in_one_line(tmp_path: Path) -> None:
+    Store(tmp_path).add(record("a"))
+    (file,) = (tmp_path / "records").glob("*.jsonl")
+    file.write_text(file.read_text() + '{"key": "to')
+    done = tabbench("table", "--results", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == f"tabbench: {file.name}: its last line is incomplete and was skipped\n"
 
 
 def test_records_of_a_newer_tabbench_are_refused(tmp_path: Path) -> None:
@@ -137,8 +152,22 @@ def test_lines_are_read_by_pandas_alone(tmp_path: Path) -> None:
 
 def test_a_results_path_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "results").write_text("")
-    with pytest.raises(UsageError, match="not a folder"):
+    with pytest.raises(UsageError, match="this is a file, not a folder"):
         Store(tmp_path / "results")
+    with pytest.raises(UsageError, match="/results is a file, not a folder"):
+        Store(tmp_path / "results" / "deeper" / "still")
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="a place where nobody can make a folder")
+def test_a_results_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    store = Store(Path("/proc/nowhere"))
+    for use in (lambda: store.add(record("a")), lambda: store.save_experiment({}), lambda: store.lock("k")):
+        with pytest.raises(UsageError, match="--results /proc/nowhere: .* cannot be made .*: name a folder"):
+            use()
+    Store(tmp_path).add(record("a", hashes={"predictions": "p"}))
+    done = tabbench("results", "merge", tmp_path, "--results", "/proc/nowhere")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
 
 
 def test_the_lock_of_a_dead_process_is_free(tmp_path: Path) -> None:
