@@ -2,10 +2,15 @@
 
 import json
 import resource
+import sys
+import warnings
 from pathlib import Path
 
 import pytest
 from harness import TOYS, tabbench
+
+from tabbench.cli import listing
+from tabbench.cli.app import main
 
 RUN: list[str | Path] = [
     "run",
@@ -135,7 +140,10 @@ def test_a_dry_run_estimates_the_time(tmp_path: Path, results: Path) -> None:
         (["run", "--ssl", "none", "--model", "mlp", "--device", "tpu"], "Unknown device 'tpu'"),
         (["run", "--ssl", "none", "--model", "mlp", "--executor", "lokal"], "Did you mean: local?"),
         (["run", "--ssl", "none", "--model", "mlp", "--set", "mlp.lr"], "NAME.SETTING=VALUE"),
-        (["run", "--ssl", "none", "--model", "mlp", "--controls", "nome"], "Unknown control 'nome'. Did you mean: none?"),
+        (
+            ["run", "--ssl", "none", "--model", "mlp", "--controls", "nome"],
+            "Unknown control 'nome'. Did you mean: none?",
+        ),
         (["run", "nothing.toml"], "There is no experiment file nothing.toml"),
         (["run", "--plugin", "nothing.py", "--ssl", "none", "--model", "mlp"], "there is no such file"),
         (["table", "--results", "nowhere"], "start with 'tabbench run'"),
@@ -152,17 +160,58 @@ def test_mistakes_end_with_code_2_and_one_line(tmp_path: Path, arguments: list[s
     assert done.stderr.count("\n") == 1, done.stderr
 
 
-def test_a_wrong_option_ends_with_code_2() -> None:
-    done = tabbench("run", "--modle", "mlp")
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["rnu"], "Unknown command 'rnu'. Did you mean: run? See: tabbench --help"),
+        (["data", "fech"], "Unknown command 'fech'. Did you mean: fetch? See: tabbench data --help"),
+        (["run", "--modle", "mlp"], "Unknown option '--modle'. Did you mean: --model? See: tabbench run --help"),
+        (["-x"], "Unknown option '-x'. See: tabbench --help"),
+        (["run", "--seeds", "many"], "--seeds many: "),
+        (["run", "--seeds=0"], "--seeds 0: "),
+        (["run", "--offline=yes"], "--offline=yes: "),
+        (["run", "--ssl"], "Option '--ssl' requires an argument."),
+        (["embed"], "Missing argument "),
+        (["list", "ssl", "models"], "Got unexpected extra argument"),
+    ],
+)
+def test_what_the_parser_refuses_is_one_line_too(arguments: list[str], message: str) -> None:
+    done = tabbench(*arguments)
     assert done.returncode == 2
-    assert "--model" in done.stderr
+    assert done.stderr.startswith(f"tabbench: {message}")
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "arguments, code, shown",
+    [(["--version"], 0, "tabbench "), (["run", "--help"], 0, "--ssl"), (["data"], 2, "fetch"), ([], 2, "plugins")],
+)
+def test_help_and_version_are_no_mistakes(arguments: list[str], code: int, shown: str) -> None:
+    done = tabbench(*arguments)
+    assert done.returncode == code
+    assert shown in done.stdout + done.stderr
+    assert "tabbench: " not in done.stderr
+
+
+def test_an_interruption_ends_with_code_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*arguments: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(listing, "make_registry", interrupt)
+    monkeypatch.setattr(sys, "argv", ["tabbench", "list"])
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main sets its own
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 130
 
 
 def test_failures_end_with_code_3_and_the_table_still_prints(tmp_path: Path) -> None:
     done = tabbench(*RUN, "--results", tmp_path / "results", "--set", "projection.behave=fail")
     assert done.returncode == 3
     assert "none" in done.stdout
-    assert "left out: 1 record(s), failed: not run: wine/0 pretrain projection" in done.stdout
+    reason = "failed: not run: wine/0 pretrain projection"
+    assert f"left out: 1 record(s) of projection + nearest on wine: {reason}" in done.stdout
     assert "failed: wine/0 projection + nearest seed 0: not run" in done.stderr
 
 

@@ -5,12 +5,15 @@ Nothing heavy is imported before a command needs it, so that ``tabbench --help``
 
 import errno
 import sys
-from typing import Annotated
+import warnings
+from typing import Annotated, NoReturn, TextIO
 
 import typer
 
 from tabbench import TabbenchError, __version__
 from tabbench.cli import data, embed, listing, plugins, replay, report, results, run, show, table
+from tabbench.cli.mistakes import ParserError, UsageMistake, explain
+from tabbench.errors import TabbenchWarning
 
 UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
 """Errors of the disk, which the user can mend."""
@@ -53,11 +56,17 @@ app.add_typer(plugins.app, name="plugins")
 
 def main() -> None:
     """The console script: errors that the user can mend are one line, without a traceback."""
+    _shorten_warnings()
     try:
-        app()
+        code = app(prog_name="tabbench", standalone_mode=False)
     except TabbenchError as error:
-        print(f"tabbench: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+        _leave(str(error), error.exit_code)
+    except UsageMistake as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # `tabbench data`: the help has been printed
+            sys.exit(2)
+        _leave(explain(error, sys.argv[1:]), 2)
+    except ParserError as error:
+        _leave(" ".join(str(error).split()), 1)
     except BrokenPipeError:  # `tabbench list | head`
         sys.stderr.close()
         sys.exit(0)
@@ -65,5 +74,30 @@ def main() -> None:
         if error.errno not in UNWRITABLE:
             raise
         place = f" to {error.filename}" if error.filename else ""
-        print(f"tabbench: cannot write{place}: {error.strerror}. What was finished is kept.", file=sys.stderr)
-        sys.exit(1)
+        _leave(f"cannot write{place}: {error.strerror}. Records that were finished are kept.", 1)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _leave(message: str, code: int) -> NoReturn:
+    print(f"tabbench: {message}", file=sys.stderr)
+    sys.exit(code)
+
+
+def _shorten_warnings() -> None:
+    """A warning of tabbench is one line; Python would add where in the source it was raised."""
+    show = warnings.showwarning
+
+    def show_shortly(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if issubclass(category, TabbenchWarning):
+            print(f"tabbench: {message}", file=file or sys.stderr)
+        else:
+            show(message, category, filename, lineno, file, line)
+
+    warnings.showwarning = show_shortly
