@@ -10,7 +10,7 @@ from tabbench import Choice, Float, Int, NetworkConfig, load_presets
 
 
 class FTTransformerConfig(NetworkConfig):
-    """Architecture defaults as in both papers; search ranges within those of both."""
+    """Architecture defaults as in both papers, attention dropout as in Gorishniy et al.; search ranges within both."""
 
     lr: Annotated[float, Field(gt=0), Float(1e-5, 1e-2, log=True)] = 1e-4
     """Learning rate of AdamW; its peak with ``schedule=cosine``."""
