@@ -45,7 +45,13 @@ MAX_BATCH = 128
 """The paper's batch; small tables get smaller ones, because they need steps too."""
 KMEANS_STARTS = 4
 COLLAPSED = 1e-3
-"""Mean distance of coordinates below which all rows are at one point; their largest distance is 2."""
+"""Mean distance of coordinates below which all rows are at one point; their largest distance is 2.
+
+For some initialisations the projection term draws every row to the same prototype before the task's loss can tell rows
+apart. The diversity term does not prevent it: without distances it is 0. Predictions from one point are constant.
+"""
+JUDGED_ROWS = 1024
+"""Training rows on which that is measured."""
 PREDICT_BATCH = 1024
 
 
@@ -290,7 +296,7 @@ class Stages:
         prototypes, first = self.find_prototypes(self._context(context, 1))
         for restarts in range(self.config.restarts + 1):
             network, second = self.calibrate(prototypes, self._context(context, 2, restarts))
-            collapsed = self.config.head_input == "pspace" and has_collapsed(second)
+            collapsed = self.config.head_input == "pspace" and second["coordinate_distance"] < COLLAPSED
             if not collapsed:
                 break
         about = {"prototypes": len(prototypes), "head_input": self.config.head_input}
@@ -336,7 +342,20 @@ class Stages:
             terms = self.terms(projected, space.prototypes, classes_of(target, self.objective.task), half)
             return self.total({"task": self.objective.loss(network.predict(projected), target), **terms})
 
-        return network, self._fit(network, loss, context)
+        diagnostics = self._fit(network, loss, context)
+        return network, {**diagnostics, "coordinate_distance": self.coordinate_distance(space)}
+
+    @torch.no_grad()
+    def coordinate_distance(self, space: PrototypeSpace) -> float:
+        """The mean distance between coordinates of training rows by the weights that were kept.
+
+        Those of the last epoch may have collapsed, or not, since the best one.
+        """
+        space.eval()
+        rows = torch.arange(self.train.n_rows, device=space.prototypes.device)
+        spread = rows[:: max(self.train.n_rows // JUDGED_ROWS, 1)][:JUDGED_ROWS]  # the table may be sorted
+        coordinates = space(self.train.batch(spread)).coordinates
+        return float(torch.cdist(coordinates, coordinates, p=1).mean())
 
     def terms(
         self, projected: Projected, prototypes: torch.Tensor, classes: torch.Tensor, half: torch.Tensor
@@ -387,15 +406,6 @@ class Stages:
             validation=Pretext(self.validation.n_rows, error),
             patience=config.patience,
         )
-
-
-def has_collapsed(diagnostics: dict[str, Any]) -> bool:
-    """Whether all rows ended at one point of the space: predictions from it are constant.
-
-    For some initialisations the projection term draws every row to the same prototype before the task's loss can tell
-    rows apart. The diversity term does not prevent it: without distances it is 0.
-    """
-    return bool(diagnostics["last"]["coordinate_distance"] < COLLAPSED)
 
 
 def cluster_centres(hidden: torch.Tensor, n_clusters: int, context: Context) -> torch.Tensor:

@@ -1,3 +1,5 @@
+import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -5,7 +7,10 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from tabbench_ptarl.config import PTaRLConfig
 from tabbench_ptarl.method import (
+    PrototypeNetwork,
+    PrototypeSpace,
     PTaRL,
     PTaRLRepresentation,
     classes_of,
@@ -18,7 +23,7 @@ from tabbench_ptarl.method import (
 from torch import nn
 
 from tabbench import Context, DownstreamModel, Features, JointMethod, Labelled, PluginError, Schema, Table, Task
-from tabbench.nn import MLP, Backbone, Batch, FlatColumns, InputShape, NetworkModel
+from tabbench.nn import MLP, Backbone, Batch, FlatColumns, InputShape, NetworkModel, train_pretext
 
 THREE_CLASSES = Task("multiclass", 3)
 QUICK: dict[str, Any] = {
@@ -91,7 +96,25 @@ class TestTerms:
         coordinates = torch.tensor([[0.25, 0.75]])
         assert projection_loss(hidden, coordinates, prototypes).item() == pytest.approx(0.25, abs=1e-6)
         assert projection_loss(hidden, coordinates, prototypes, released=True).item() == pytest.approx(0.75, abs=1e-6)
-        assert (coordinates @ prototypes).tolist() == [[0.25, 1.5]]
+
+    def test_space_combines_prototypes_by_the_softmax_of_its_network(self) -> None:
+        class Given(nn.Module):
+            out_features = 2
+
+            def __init__(self, *values: float) -> None:
+                super().__init__()
+                self.values = torch.tensor([values])
+
+            def forward(self, batch: torch.Tensor) -> torch.Tensor:
+                return self.values.expand(len(batch), -1)
+
+        space = PrototypeSpace(Given(3.0, 4.0), 4, PTaRLConfig())
+        space.coordinates = Given(math.log(0.25), math.log(0.75))  # type: ignore[assignment]
+        space.prototypes.data.copy_(torch.tensor([[1.0, 0], [0, 2]]))
+        hidden, coordinates, combined = space(torch.zeros(3, 1))
+        assert hidden.tolist() == [[3.0, 4.0]] * 3
+        assert torch.allclose(coordinates, torch.tensor([0.25, 0.75]).expand(3, -1))
+        assert torch.allclose(combined, torch.tensor([0.25, 1.5]).expand(3, -1))
 
     def test_projection_draws_coordinates_towards_the_most_similar_prototype(self) -> None:
         logits = torch.zeros(1, 2, requires_grad=True)
@@ -307,6 +330,74 @@ def test_second_stage_starts_again_if_all_rows_collapse_onto_one_prototype() -> 
     method.fit(train, validation, THREE_CLASSES, Context())
     assert not method.diagnostics["collapsed"]
     assert method.diagnostics["restarts"] == 0
+
+
+Spoil = Callable[[PrototypeNetwork, dict[str, Any]], None]
+
+
+def all_at_one_point(network: PrototypeNetwork, diagnostics: dict[str, Any]) -> None:
+    for parameter in network.space.coordinates.parameters():
+        parameter.data.zero_()
+
+
+def collapsed_in_the_last_epoch(network: PrototypeNetwork, diagnostics: dict[str, Any]) -> None:
+    diagnostics["last"]["coordinate_distance"] = 0.0
+
+
+@pytest.mark.parametrize(("spoil", "collapsed"), [(all_at_one_point, True), (collapsed_in_the_last_epoch, False)])
+def test_collapse_is_judged_on_the_weights_that_are_kept(
+    monkeypatch: pytest.MonkeyPatch, spoil: Spoil, collapsed: bool
+) -> None:
+    def spoilt(network: nn.Module, *arguments: Any, **options: Any) -> dict[str, Any]:
+        diagnostics = train_pretext(network, *arguments, **options)
+        if isinstance(network, PrototypeNetwork):
+            spoil(network, diagnostics)
+        return diagnostics
+
+    monkeypatch.setattr("tabbench_ptarl.method.train_pretext", spoilt)
+    method = PTaRLRepresentation(**{**QUICK, "epochs": 12}, lr=1e-2, restarts=0, export="r")
+    method.fit(labelled(300, 0), labelled(50, 1), THREE_CLASSES, Context())
+    assert method.diagnostics["collapsed"] == collapsed
+    assert (method.diagnostics["stage2"]["coordinate_distance"] == 0) == collapsed
+    coordinates = torch.from_numpy(method.encode(table_of(labelled(300, 0))).array)
+    assert method.diagnostics["stage2"]["coordinate_distance"] == pytest.approx(
+        torch.cdist(coordinates, coordinates, p=1).mean().item(), abs=1e-5
+    )
+
+
+def test_prototypes_come_from_training_rows_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    clustered: list[torch.Tensor] = []
+
+    def noted(hidden: torch.Tensor, n_clusters: int, context: Context) -> torch.Tensor:
+        clustered.append(hidden)
+        return cluster_centres(hidden, n_clusters, context)
+
+    monkeypatch.setattr("tabbench_ptarl.method.cluster_centres", noted)
+    train = labelled(120, 0)
+    for seed in (1, 2):  # other validation rows
+        PTaRLRepresentation(**QUICK).fit(train, labelled(50, seed), THREE_CLASSES, Context())
+        PTaRL(epochs=2, patience=None).fit(train, labelled(50, seed), THREE_CLASSES, Context(), TinyModel())
+    assert [len(hidden) for hidden in clustered] == [120] * 4
+    assert torch.equal(clustered[0], clustered[2])
+    assert torch.equal(clustered[1], clustered[3])
+
+
+@pytest.mark.parametrize("released", [True, False])
+def test_released_losses_reach_the_second_stage(monkeypatch: pytest.MonkeyPatch, released: bool) -> None:
+    asked: dict[str, set[bool]] = {}
+
+    def watch(term: Callable[..., torch.Tensor]) -> None:
+        def noted(*arguments: torch.Tensor, released: bool = False) -> torch.Tensor:
+            asked.setdefault(term.__name__, set()).add(released)
+            return term(*arguments, released=released)
+
+        monkeypatch.setattr(f"tabbench_ptarl.method.{term.__name__}", noted)
+
+    watch(projection_loss)
+    watch(orthogonality_loss)
+    method = PTaRLRepresentation(**QUICK, released_losses=released)
+    method.fit(labelled(100, 0), labelled(50, 1), THREE_CLASSES, Context())
+    assert asked == {"projection_loss": {released}, "orthogonality_loss": {released}}
 
 
 def test_progress_covers_both_stages() -> None:
