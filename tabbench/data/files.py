@@ -39,6 +39,26 @@ def is_file_name(text: str) -> bool:
     return _format(Path(text)) is not None
 
 
+def split_reference(reference: str) -> tuple[str, str]:
+    """The file and the target of FILE:TARGET; the target is empty if there is none.
+
+    Names of files and of columns may hold colons: what is before one of them must be a file that is there, or else
+    must end as one that can be read. Of several such colons the last one counts.
+    """
+    places = [place for place, sign in enumerate(reference) if sign == ":"]
+    divided = [(reference[:place], reference[place + 1 :]) for place in reversed(places)]
+    for file, target in ((reference, ""), *divided):
+        if Path(file).expanduser().is_file():
+            return file, target
+    for file, target in divided:
+        if target and is_file_name(file):
+            return file, target
+    for file, _ in divided:
+        if not is_file_name(reference) and is_file_name(file):
+            return file, ""
+    return reference, ""
+
+
 def read_file(path: Path, target: str, *, categorical: Sequence[str] = (), task: TaskName | None = None) -> LoadedData:
     """Read a table.
 

@@ -142,15 +142,15 @@ def make_dataset(entry: Entry, registry: Registry) -> Dataset:
 
 
 def parse_file_reference(reference: str) -> FileReference | None:
-    """FILE:TARGET, divided at the last colon; None if ``reference`` does not look like it."""
-    from tabbench.data.files import is_file_name
+    """FILE:TARGET; None if ``reference`` does not look like it."""
+    from tabbench.data.files import is_file_name, split_reference
 
+    path, target = split_reference(reference)
+    if target:
+        return FileReference(Path(path).expanduser(), target)
+    if is_file_name(path) or Path(path).expanduser().is_file():
+        raise UsageError(f"Which column of {path} is the target? Write {path}:TARGET")
     file, _, target = reference.rpartition(":")
-    if target and (is_file_name(file) or Path(file).is_file()):
-        return FileReference(Path(file).expanduser(), target)
-    for path in (reference, file):
-        if path and (is_file_name(path) or Path(path).is_file()):
-            raise UsageError(f"Which column of {path} is the target? Write {path}:TARGET")
     if file and any(sign in file for sign in "./\\"):  # a file of some other kind; reading it will say so
         return FileReference(Path(file).expanduser(), target)
     return None

@@ -131,6 +131,17 @@ def test_a_file_reference_is_divided_at_its_last_colon(reference: str, path: str
     assert parse_file_reference(reference) == FileReference(Path(path), target)
 
 
+def test_names_of_files_and_columns_may_hold_colons(tmp_path: Path, registry: Registry) -> None:
+    file = tmp_path / "a:b.csv"
+    file.write_text("x,t:u\n" + "1,p\n2,q\n" * 10)
+    assert parse_file_reference(f"{file}:t:u") == FileReference(file, "t:u")
+    [manifest] = resolve_data(f"{file}:t:u", registry)
+    assert manifest.target == "t:u"
+    with pytest.raises(UsageError, match="Which column of .*a:b.csv is the target"):
+        parse_file_reference(str(file))
+    assert parse_file_reference("gone.csv:t:u") == FileReference(Path("gone.csv"), "t:u")
+
+
 @pytest.mark.parametrize("reference", ["churn.csv", "churn.csv:", r"C:\data\churn.csv"])
 def test_a_file_without_a_target_is_asked_for_it(reference: str) -> None:
     with pytest.raises(UsageError, match="Which column of .*churn.csv is the target"):
