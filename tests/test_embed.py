@@ -41,6 +41,27 @@ def test_a_file_is_embedded_and_the_encoder_can_be_used_again(file: Path) -> Non
         (["--ssl", "projection", "--out", "x.csv", "--encoder", "nowhere"], "there is no stored encoder"),
         (["--ssl", "ptarl", "--out", "x.csv"], "learns with labels"),
         (["--ssl", "projection", "--out", "x.csv", "--device", "cuda"], "this machine has"),
+        (["--ssl", "none", "--out", "x.csv"], "--ssl none: a control has no encoder to train"),
+        (["--ssl", "untrained", "--out", "x.csv"], "--ssl untrained: a control has no encoder to train"),
+        (
+            ["--ssl", "projection", "--set", "projection.behave=fail", "--out", "nodir/x.csv"],
+            "--out: there is no folder nodir",
+        ),
+        (
+            ["--ssl", "projection", "--set", "projection.behave=fail", "--out", "mine.csv/x.csv"],
+            "--out: there is no folder mine.csv",
+        ),
+        (
+            ["--ssl", "projection", "--set", "projection.behave=fail", "--out", "x.csv", "--save", "mine.csv"],
+            "mine.csv is a file, not a folder",
+        ),
+        (
+            ["--ssl", "projection", "--set", "projection.behave=fail", "--out", "x.csv", "--save", "mine.csv/e"],
+            "mine.csv is a file, not a folder",
+        ),
+        (["--ssl", "projection", "--out", "x.csv", "--set", "mlp.lr=3"], "'mlp' takes no part"),
+        (["--ssl", "projection", "--out", "x.csv", "--encoder", "e", "--set", "projection.width=3"], "--set is for"),
+        (["--ssl", "projection", "--out", "x.csv", "--encoder", "e", "--categorical", "a"], "--categorical is for"),
     ],
 )
 def test_mistakes_are_one_line(file: Path, arguments: list[str], message: str) -> None:
@@ -53,3 +74,38 @@ def test_mistakes_are_one_line(file: Path, arguments: list[str], message: str) -
     assert done.returncode == 2, done.stderr
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_a_file_without_rows_is_refused_before_training(tmp_path: Path) -> None:
+    (tmp_path / "header.csv").write_text("a,b\n")
+    done = tabbench("embed", "header.csv", "--ssl", "projection", "--plugin", TOYS, "--out", "x.csv", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == "tabbench: header.csv: the table has columns, but no rows\n"
+
+
+def test_the_encoder_of_another_method_is_named(file: Path) -> None:
+    first = tabbench(
+        "embed", file, "--ssl", "projection", "--plugin", TOYS, "--out", "x.csv", "--save", "enc", cwd=file.parent
+    )
+    assert first.returncode == 0, first.stderr
+    other: list[str | Path] = ["embed", file, "--ssl", "tjepa", "--encoder", "enc", "--out", "y.csv"]
+    known = tabbench(*other, "--plugin", TOYS, cwd=file.parent)
+    assert known.returncode == 2
+    assert known.stderr == "tabbench: enc holds a projection encoder, not one of tjepa: say --ssl projection\n"
+    unknown = tabbench(*other, cwd=file.parent)
+    assert unknown.returncode == 2
+    assert "enc holds an encoder of " in unknown.stderr
+    (file.parent / "enc" / "method.json").write_text("{")
+    assert "its method.json is damaged" in tabbench(*other, cwd=file.parent).stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is always full")
+def test_a_full_disk_is_one_line_that_promises_what_is_there(file: Path) -> None:
+    (file.parent / "x.csv").symlink_to("/dev/full")
+    arguments: list[str | Path] = ["embed", file, "--ssl", "projection", "--plugin", TOYS, "--out", "x.csv"]
+    done = tabbench(*arguments, cwd=file.parent)
+    assert done.returncode == 2
+    assert done.stderr.endswith("tabbench: cannot write x.csv (No space left on device)\n")
+    saved = tabbench(*arguments, "--save", "enc", cwd=file.parent)
+    assert saved.stderr.endswith("tabbench: cannot write x.csv (No space left on device); the encoder is in enc\n")
+    assert (file.parent / "enc" / "method.json").is_file()

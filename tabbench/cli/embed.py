@@ -1,12 +1,17 @@
 """``tabbench embed``: a representation of one's own rows, outside any benchmark."""
 
+import json
+import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tabbench.cli.options import PluginFiles, split_names
 from tabbench.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from tabbench.registry import Entry, Registry
 
 WRITERS = (".parquet", ".csv", ".npy")
 
@@ -32,49 +37,100 @@ def embed(
 
     Encoders of a benchmark are in RESULTS/artefacts/pretrain; each folder is one that --encoder takes.
     """
-    from tabbench.plan import choose
+    from tabbench.controls import NONE, UNTRAINED
+    from tabbench.plan import check_settings, choose
     from tabbench.registry import make_registry
     from tabbench.spec import make_spec, parse_setting
 
+    # Training can take hours: whatever would go wrong after it is told before.
     if out.suffix not in WRITERS:
         raise UsageError(f"--out {out}: its name must end in {', '.join(WRITERS)}")
+    _check_writable("--out", out.parent)
+    if out.is_dir():
+        raise UsageError(f"--out {out}: this is a folder; a file is needed")
+    if save is not None:
+        _check_writable("--save", save)
+    if encoder is not None and (settings or categorical):
+        option = "--set" if settings else "--categorical"
+        raise UsageError(f"{option} is for pretraining; the encoder in {encoder} has the settings it was trained with")
     registry = make_registry(plugin or [])
+    if ssl.lower().partition(":")[0] in (NONE, UNTRAINED):
+        raise UsageError(f"--ssl {ssl}: a control has no encoder to train; choose a method: see tabbench list ssl")
     given: dict[str, dict[str, Any]] = {}
     for text in settings or []:
         name, key, value = parse_setting(text)
         given.setdefault(name, {})[key] = value
-    choice = choose(make_spec({"ssl": [ssl], "model": ["none"], "set": given}), registry, "ssl", ssl)
+    spec = make_spec({"ssl": [ssl], "model": [NONE], "set": given})
+    choice = choose(spec, registry, "ssl", ssl)
+    check_settings(spec, registry, [choice])
     if choice.entry.plugin.uses_labels:
         raise UsageError(
             f"{choice.name!r} learns with labels, and a file to embed has none: choose a label-free method"
         )
+    if encoder is not None:
+        _check_encoder(encoder, choice.entry, registry)
     frame = _read(file)
     from tabbench.resources import pick_device
 
     chosen = pick_device(device)
     method_class = registry.load(choice.entry)
     if encoder is not None:
-        if not (encoder / "method.json").is_file():
-            raise UsageError(f"--encoder {encoder}: there is no stored encoder in this folder")
         method = method_class.load(encoder, chosen)
     else:
         method = method_class(method_class.Config.resolve(choice.config, choice.name))
         _pretrain(method, frame, seed, chosen, split_names(categorical) if categorical else None)
-    if save is not None:
-        method.save(save)
-    _write(method, frame, out)
+    saved = ""
+    try:
+        if save is not None:
+            method.save(save)
+            saved = f"; the encoder is in {save}"
+        _write(method, frame, out)
+    except OSError as error:  # a full disk, say: what could be known before was checked before
+        what = out if saved or save is None else save
+        raise UsageError(f"cannot write {what} ({error.strerror}){saved}") from None
+
+
+def _check_writable(option: str, folder: Path) -> None:
+    """Refuse a folder that could not be written into, or made."""
+    if option == "--out" and not folder.is_dir():
+        raise UsageError(f"--out: there is no folder {folder}")
+    place = folder.absolute()
+    while not place.exists():
+        place = place.parent
+    if not place.is_dir():
+        raise UsageError(f"{option} {folder}: {place} is a file, not a folder")
+    if not os.access(place, os.W_OK):
+        raise UsageError(f"{option} {folder}: nothing can be written into {place}")
+
+
+def _check_encoder(folder: Path, entry: "Entry", registry: "Registry") -> None:
+    """Refuse a folder without an encoder, or with that of another method."""
+    try:
+        stored = str(json.loads((folder / "method.json").read_text(encoding="utf-8"))["class"])
+    except OSError:
+        raise UsageError(f"--encoder {folder}: there is no stored encoder in this folder") from None
+    except (ValueError, KeyError, TypeError):
+        raise UsageError(f"--encoder {folder}: its method.json is damaged") from None
+    owner = next((each.name for each in registry.entries("ssl") if each.plugin.target == stored), None)
+    # The module of an unpublished plugin is named by its content, so that its class alone counts.
+    if owner is None and stored.rpartition(":")[2] == entry.plugin.target.rpartition(":")[2]:
+        return
+    if owner != entry.name:
+        what = f"a {owner} encoder" if owner else f"an encoder of {stored}"
+        remedy = f"say --ssl {owner}" if owner else "give the plugin it is of"
+        raise UsageError(f"{folder} holds {what}, not one of {entry.name}: {remedy}")
 
 
 def _read(reference: str) -> Any:
     """The columns of a file, without the target if one is named."""
-    from tabbench.data.files import is_file_name, read_table
+    from tabbench.data.files import read_table, split_reference
 
-    path, _, target = reference.rpartition(":")
-    if not path or is_file_name(reference):
-        path, target = reference, ""
-    frame = read_table(Path(path))
+    path, target = split_reference(reference)
+    frame = read_table(Path(path).expanduser())
     if target and target not in frame.columns:
         raise DataError(f"{path} has no column {target!r}")
+    if len(frame) == 0:
+        raise DataError(f"{path}: the table has columns, but no rows")
     return frame.drop(columns=target) if target else frame
 
 
