@@ -7,6 +7,7 @@ from tabbench_autoint.model import AutoIntModel, Interaction
 
 from tabbench import UsageError
 from tabbench.nn import Batch, InputShape
+from tabbench.tuning import Study
 
 
 def test_attention_to_equal_tokens_is_a_linear_layer() -> None:
@@ -34,3 +35,14 @@ def test_all_tokens_reach_the_head() -> None:
 def test_heads_that_do_not_divide_tokens_are_refused_in_words() -> None:
     with pytest.raises(UsageError, match="d_token=7 is not a multiple of n_heads=2"):
         AutoIntModel(d_token=7, n_heads=2)
+
+
+def test_a_search_has_two_heads_which_divide_every_width() -> None:
+    study = Study("k", AutoIntConfig, AutoIntConfig().to_json(), frozenset(), 41, "random")
+    while not study.finished:
+        trial = study.propose()
+        trial.value, trial.status = 0.0, "ok"
+    configs = [trial.config for trial in study.trials]
+    assert {config["n_heads"] for config in configs} == {2}
+    assert any(config["d_token"] % 8 for config in configs)
+    assert min(config["d_token"] for config in configs) < 32

@@ -191,4 +191,5 @@ def test_networks_are_trained_as_their_papers_say(config: type[Config]) -> None:
 
 def test_the_papers_forms_are_in_its_preset() -> None:
     assert MLPConfig.presets()["paper"]["form"] == "tjepa"
+    assert AutoIntConfig.presets()["paper"]["n_heads"] == 8
     assert FTTransformerConfig.presets()["paper"]["attention_dropout"] == 0.1
