@@ -21,14 +21,16 @@ from tabbench.errors import UsageError, did_you_mean
 
 @dataclass(frozen=True)
 class Float:
-    """A real number between ``low`` and ``high``; uniform in its logarithm if ``log``."""
+    """A real number between ``low`` and ``high``, uniform in its logarithm if ``log``; with ``zero``, or else 0."""
 
     low: float
     high: float
     log: bool = False
+    zero: bool = False
+    """0 is proposed as often as all other values together."""
 
     def __str__(self) -> str:
-        return f"{self.low:g} .. {self.high:g}{' (log)' if self.log else ''}"
+        return f"{'0 or ' if self.zero else ''}{self.low:g} .. {self.high:g}{' (log)' if self.log else ''}"
 
 
 @dataclass(frozen=True)

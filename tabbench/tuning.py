@@ -217,7 +217,8 @@ def distribution_of(range_: Range) -> optuna.distributions.BaseDistribution:
     import optuna
 
     if isinstance(range_, Float):
-        return optuna.distributions.FloatDistribution(range_.low, range_.high, log=range_.log)
+        low = _lowest_of_zero(range_) if range_.zero else range_.low
+        return optuna.distributions.FloatDistribution(low, range_.high, log=range_.log)
     if isinstance(range_, Int):
         return optuna.distributions.IntDistribution(range_.low, range_.high, step=range_.step, log=range_.log)
     return optuna.distributions.CategoricalDistribution([_plain(value) for value in range_.values])
@@ -238,7 +239,12 @@ def from_optuna(range_: Range, value: Any) -> Any:
     """A parameter of Optuna as a setting."""
     if isinstance(range_, Choice):
         return next(choice for choice in range_.values if _plain(choice) == value)
-    return value
+    return 0.0 if isinstance(range_, Float) and range_.zero and value < range_.low else value
+
+
+def _lowest_of_zero(range_: Float) -> float:
+    """A range with ``zero`` goes on below ``low`` over the same length, and all values there stand for 0."""
+    return range_.low * (range_.low / range_.high) if range_.log else 2 * range_.low - range_.high
 
 
 def _plain(value: Any) -> Any:

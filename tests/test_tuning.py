@@ -54,6 +54,37 @@ def run_study(key: str = "k", n: int = 24, sampler: Any = "tpe", pinned: frozens
     return study
 
 
+class Penalties(Config):
+    """Settings that may be left out altogether."""
+
+    decay: Annotated[float, Float(1e-6, 1e-2, log=True, zero=True)] = 0.0
+    """Best at 0."""
+    dropout: Annotated[float, Float(0.0, 0.5, zero=True)] = 0.3
+    """Best at 0."""
+
+
+def test_half_of_the_proposals_of_a_range_with_zero_are_zero() -> None:
+    study = Study("k", Penalties, Penalties().to_json(), frozenset(), 201, "random")
+    while not study.finished:
+        trial = study.propose()
+        trial.value, trial.status = 0.0, "ok"
+    for name, low, high in (("decay", 1e-6, 1e-2), ("dropout", 0.0, 0.5)):
+        values = [trial.config[name] for trial in study.trials[1:]]
+        others = [value for value in values if value != 0]
+        assert 75 < len(others) < 125
+        assert all(low <= value <= high for value in others)
+    assert str(Penalties.search_space()["decay"]) == "0 or 1e-06 .. 0.01 (log)"
+
+
+def test_a_sampler_learns_that_zero_is_best() -> None:
+    study = Study("k", Penalties, Penalties().to_json(), frozenset(), 41, "tpe")
+    while not study.finished:
+        trial = study.propose()
+        trial.value, trial.status = float(sum(value == 0 for value in trial.config.values())), "ok"
+    late = [trial.config for trial in study.trials[-16:]]
+    assert sum(config["decay"] == config["dropout"] == 0 for config in late) >= 10
+
+
 def test_trial_0_is_the_defaults_and_tuning_beats_them() -> None:
     study = run_study(n=40)
     assert study.trials[0].config == Bowl().to_json()

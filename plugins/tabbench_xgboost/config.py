@@ -29,11 +29,11 @@ class XGBoostConfig(Config):
     """Share of columns for a tree."""
     colsample_bylevel: Annotated[float, Field(gt=0, le=1), Float(0.5, 1.0)] = 1.0
     """Share of those columns for a level."""
-    gamma: Annotated[float, Field(ge=0), Float(1e-8, 100.0, log=True)] = 0.0
+    gamma: Annotated[float, Field(ge=0), Float(1e-8, 100.0, log=True, zero=True)] = 0.0
     """Least gain of a split."""
-    reg_lambda: Annotated[float, Field(ge=0), Float(1e-8, 100.0, log=True)] = 1.0
+    reg_lambda: Annotated[float, Field(ge=0), Float(1e-8, 100.0, log=True, zero=True)] = 1.0
     """L2 penalty of leaves."""
-    reg_alpha: Annotated[float, Field(ge=0), Float(1e-8, 100.0, log=True)] = 0.0
+    reg_alpha: Annotated[float, Field(ge=0), Float(1e-8, 100.0, log=True, zero=True)] = 0.0
     """L1 penalty of leaves."""
     categories: Literal["partition", "one_hot"] = "partition"
     """Splits on categories: groups of levels against the others, or one level against the others."""

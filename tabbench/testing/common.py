@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tabbench.config import Choice, Int, Range
+from tabbench.config import Choice, Float, Int, Range
 from tabbench.errors import TabbenchError, UsageError
 from tabbench.testing.subject import CheckFailed, Skipped, Subject
 
@@ -203,7 +203,9 @@ def _draw(search: Range, generator: random.Random) -> Any:
 
 
 def _ends(search: Range) -> tuple[Any, ...]:
-    return search.values if isinstance(search, Choice) else (search.low, search.high)
+    if isinstance(search, Choice):
+        return search.values
+    return (search.low, search.high, *((0.0,) if isinstance(search, Float) and search.zero else ()))
 
 
 def _is_allowed(subject: Subject, settings: Mapping[str, Any]) -> bool:
