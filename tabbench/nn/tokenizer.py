@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - the name everybody uses
 from torch import Tensor, nn
 
+from tabbench.table import FIRST_LEVEL
+
 
 @dataclass(frozen=True, eq=False)
 class TokenRows:
@@ -74,10 +76,16 @@ class FeatureTokenizer(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Uniform in +-1/sqrt(dim), as a linear layer on one input would be scaled by its outputs."""
+        """Uniform in +-1/sqrt(dim), as a linear layer on one input would be scaled by its outputs.
+
+        Missing and unknown categories start at zero: a code that no training row has adds nothing but the bias.
+        """
         bound = self.weight.shape[1] ** -0.5
         for parameter in self.parameters():
             nn.init.uniform_(parameter, -bound, bound)
+        with torch.no_grad():
+            for code in range(FIRST_LEVEL):
+                self.categories[self.offsets + code] = 0
 
     def forward(self, rows: TokenRows, added: Tensor | None = None, masked: Tensor | None = None) -> Tensor:
         """Tokens ``(features, rows, dim)``.

@@ -3,6 +3,7 @@ from dataclasses import replace
 import torch
 
 from tabbench.nn import FeatureTokenizer, TokenRows, sincos_positions
+from tabbench.table import FIRST_LEVEL, MISSING, UNKNOWN
 
 
 def some_rows(n: int = 5) -> TokenRows:
@@ -44,6 +45,26 @@ def test_a_missing_number_adds_the_vector_of_its_column_and_no_other() -> None:
     torch.testing.assert_close(change[1, 2], tokenizer.missing[1])
     change[1, 2] = 0
     assert not change.any()
+
+
+def test_unknown_category_adds_nothing_but_the_column_bias() -> None:
+    tokenizer, rows = some_tokenizer(), some_rows()
+    for code in (MISSING, UNKNOWN):
+        rows.categorical[:] = code
+        tokens = tokenizer(rows)
+        for j in (2, 3):
+            torch.testing.assert_close(tokens[j], tokenizer.bias[j].expand(5, -1))
+    rows.categorical[:] = FIRST_LEVEL
+    assert (tokenizer(rows)[2:] != tokenizer.bias[2:, None]).all()
+
+
+def test_other_parameters_do_not_depend_on_what_starts_at_zero() -> None:
+    tokenizer = some_tokenizer(indicators=True)
+    torch.manual_seed(0)
+    for name, parameter in tokenizer.named_parameters():
+        drawn = torch.empty_like(parameter).uniform_(-(6**-0.5), 6**-0.5)
+        kept = slice(None) if name != "categories" else [2, 5, 6]
+        torch.testing.assert_close(parameter.detach()[kept], drawn[kept])
 
 
 def test_what_is_added_reaches_every_row() -> None:
