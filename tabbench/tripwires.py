@@ -63,9 +63,13 @@ def check_scores(split: SplitData, on_validation: dict[str, float], on_test: dic
 
 
 def check_training(*diagnostics: dict[str, Any]) -> list[str]:
-    """Flags for trainings that were over before they began, by the number of epochs they tell of."""
+    """Flags for trainings that were over before they began, by the number of epochs they tell of.
+
+    A plugin can raise flags of its own, for instance for a mode that must not be ranked: ``diagnostics["flags"]``.
+    """
+    flags = [str(flag) for told in diagnostics for flag in told.get("flags", [])]
     for told in diagnostics:
         counts = [len(value) if isinstance(value, list) else value for name, value in told.items() if name in EPOCHS]
         if counts and max(counts) == 1:
-            return [SMOKE]
-    return []
+            return [*flags, SMOKE]
+    return flags

@@ -71,3 +71,9 @@ def test_smoke_runs_are_seen() -> None:
     assert tripwires.check_training({"loss": [1.0]}) == [tripwires.SMOKE]
     assert tripwires.check_training({}, {"train_loss": [1.0], "best_epoch": 1}) == [tripwires.SMOKE]
     assert tripwires.check_training({"epochs": 1, "first": {}}) == [tripwires.SMOKE]
+
+
+def test_flags_that_plugins_raise_themselves_are_taken() -> None:
+    told = {"epochs": 3, "flags": ["not for tables"]}
+    assert tripwires.check_training(told, {}) == ["not for tables"]
+    assert tripwires.check_training(told, {"train_loss": [1.0]}) == ["not for tables", tripwires.SMOKE]

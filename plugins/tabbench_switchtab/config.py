@@ -19,8 +19,8 @@ class SwitchTabConfig(Config):
     """``tokens``: a transformer over the row's features. ``mlp``: layers with ReLU, for wide tables. ``batch_seq``: as
     in public codes a transformer over the rows of a batch: a row's code then depends on its neighbours, so never for a
     benchmark."""
-    width: Annotated[int, Choice(32, 64, 128, 256)] = Field(64, ge=1)
-    """Size of a token, or of the MLP's layers (256 there). ``batch_seq`` is as wide as the encoded row."""
+    width: Annotated[int | None, Choice(32, 64, 128, 256)] = Field(None, ge=1)
+    """Size of a token, or of the MLP's layers; None: 64 and 256. ``batch_seq`` is as wide as the encoded row."""
     layers: Annotated[int, Int(1, 4)] = Field(3, ge=1)
     """Layers of the encoder."""
     heads: Annotated[int, Choice(2, 4, 8)] = Field(2, ge=1)
@@ -49,9 +49,14 @@ class SwitchTabConfig(Config):
 
     @model_validator(mode="after")
     def _heads_divide_width(self) -> "SwitchTabConfig":
-        if self.encoder == "tokens" and self.width % self.heads:
-            raise ValueError(f"width {self.width} is not a multiple of heads {self.heads}")
+        if self.encoder == "tokens" and self.units % self.heads:
+            raise ValueError(f"width {self.units} is not a multiple of heads {self.heads}")
         return self
+
+    @property
+    def units(self) -> int:
+        """``width``, or its default for the encoder."""
+        return self.width or (256 if self.encoder == "mlp" else 64)
 
     @classmethod
     def presets(cls) -> Mapping[str, Mapping[str, Any]]:

@@ -40,6 +40,8 @@ from tabbench_switchtab.config import SwitchTabConfig, SwitchTabSupervisedConfig
 
 ENCODE_NUMBERS = 2**22
 """Numbers of codes that are held at a time while encoding: many tokens mean few rows."""
+NEIGHBOURS = "codes depend on neighbouring rows"
+"""Flag of ``batch_seq``: its records are kept for comparison with public codes, and left out of tables."""
 LabelLoss = Callable[["SwitchTask", torch.Tensor, torch.Tensor], torch.Tensor]
 """Loss of the labels of rows (given by their indices) from their codes."""
 
@@ -48,6 +50,12 @@ class SwitchedEncoder(NetworkEncoder):
     """What both variants share: the encoder, and training by pairs of rows."""
 
     network: "SaliencyEncoder"
+    diagnostics: dict[str, Any]
+
+    def initialise(self, table: Table, context: Context) -> None:
+        """As for every encoder; one whose codes depend on neighbours is flagged, trained or not."""
+        super().initialise(table, context)
+        self.diagnostics = {"flags": [NEIGHBOURS]} if self.config.encoder == "batch_seq" else {}
 
     def make_inputs(self) -> FeatureEncoder:
         return FeatureEncoder(self.schema, self.config.scaling)
@@ -107,7 +115,7 @@ class SwitchedEncoder(NetworkEncoder):
             patience=config.patience,
         )
         diagnostics["mutual_to_salient_variance"] = task.variance_ratio(train[:2048])
-        return diagnostics
+        return {**self.diagnostics, **diagnostics}
 
     def _validation(self, task: "SwitchTask", train: torch.Tensor, count: int, context: Context) -> Pretext | None:
         """Validation rows with fixed partners and a fixed corruption, whose values are those of training rows."""
@@ -153,7 +161,7 @@ class SwitchTabSupervised(SwitchedEncoder, JointMethod):
         targets = objective.targets(train.y, context.device)
 
         def label_loss(heads: SwitchTask, code: torch.Tensor, both: torch.Tensor) -> torch.Tensor:
-            outputs = heads.predictor(code.flatten(1)).chunk(2)
+            outputs = heads.predict(code).chunk(2)
             losses = [
                 objective.loss(output, targets[rows]) for output, rows in zip(outputs, both.chunk(2), strict=True)
             ]
@@ -184,12 +192,12 @@ class TokenEncoder(nn.Module):
         super().__init__()
         self.n_scaled, self.n_numeric = len(schema.numeric), inputs.n_numeric
         incomplete = inputs.numeric_missing.nonzero()[0]
-        self.tokenizer = FeatureTokenizer(self.n_scaled, schema.cardinalities, config.width, len(incomplete) > 0)
+        self.tokenizer = FeatureTokenizer(self.n_scaled, schema.cardinalities, config.units, len(incomplete) > 0)
         self.incomplete: torch.Tensor
         self.register_buffer("incomplete", torch.from_numpy(incomplete), persistent=False)
-        self.transformer = TransformerEncoder(config.width, config.layers, config.heads, 4 * config.width, norm="pre")
-        self.norm = nn.LayerNorm(config.width)
-        self.code_shape = (schema.n_features, config.width)
+        self.transformer = TransformerEncoder(config.units, config.layers, config.heads, 4 * config.units, norm="pre")
+        self.norm = nn.LayerNorm(config.units)
+        self.code_shape = (schema.n_features, config.units)
 
     def forward(self, matrix: torch.Tensor) -> torch.Tensor:
         if len(matrix) == 0:
@@ -208,8 +216,8 @@ class RowEncoder(nn.Module):
     def __init__(self, config: SwitchTabConfig, inputs: FeatureEncoder) -> None:
         super().__init__()
         self.encode = inputs.encode
-        self.layers = MLP(inputs.width, [config.width] * config.layers)
-        self.code_shape = (config.width,)
+        self.layers = MLP(inputs.width, [config.units] * config.layers)
+        self.code_shape = (config.units,)
 
     def forward(self, matrix: torch.Tensor) -> torch.Tensor:
         code: torch.Tensor = self.layers(self.encode(matrix))
@@ -283,10 +291,15 @@ class SwitchTask(nn.Module):
         self.mutual = projector(width)
         n_code = math.prod(network.code_shape)
         n_part = width if network.takes_mean else n_code
-        hidden = [config.width] * (config.decoder_depth - 1)
+        hidden = [config.units] * (config.decoder_depth - 1)
         self.decoder = MLP(2 * n_part, hidden, inputs.width)
         self.activation = output_activation(config.scaling)
-        self.predictor = nn.Linear(n_code, n_outputs) if n_outputs else nn.Identity()
+        self.predictor = nn.Linear(n_part, n_outputs) if n_outputs else nn.Identity()
+
+    def predict(self, code: torch.Tensor) -> torch.Tensor:
+        """Outputs for codes, which are pooled as the decoder and the representation have them."""
+        outputs: torch.Tensor = self.predictor(self.network.pool(code).flatten(1))
+        return outputs
 
     def decode(self, mutual: torch.Tensor, salient: torch.Tensor) -> torch.Tensor:
         rebuilt: torch.Tensor = self.activation(self.decoder(torch.cat([mutual, salient], dim=1)))

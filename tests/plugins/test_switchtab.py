@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from harness import Bench
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
@@ -18,6 +19,7 @@ from tabbench_switchtab.method import (
 
 from tabbench import Context, Labelled, Schema, Table, Task, UsageError
 from tabbench.nn import OriginalColumns, redraw, seeded
+from tabbench.report import tabulate
 from tabbench.testing import make_table
 
 
@@ -209,6 +211,34 @@ def test_exports_have_their_shapes(settings: dict[str, Any], shape: tuple[int, .
         assert np.allclose(array[:, :16], method.inputs.matrix(table).numpy())
 
 
+@pytest.mark.parametrize(
+    ("encoder", "given", "units"), [("tokens", None, 64), ("mlp", None, 256), ("tokens", 32, 32), ("mlp", 32, 32)]
+)
+def test_default_width_is_that_of_the_encoder(encoder: str, given: int | None, units: int) -> None:
+    method = SwitchTab(encoder=encoder, width=given)
+    method.initialise(to_table(four_factors(20, 0)), Context())
+    assert method.encode(to_table(four_factors(5, 1))).array.shape[-1] == units
+    if encoder == "mlp":
+        layers = [layer.out_features for layer in method.network.modules() if isinstance(layer, torch.nn.Linear)]
+        assert layers[:3] == [units] * 3
+
+
+@pytest.mark.parametrize("trained", [True, False])
+def test_batch_sequence_raises_a_flag(trained: bool) -> None:
+    for encoder, flags in (("batch_seq", ["codes depend on neighbouring rows"]), ("mlp", [])):
+        method = SwitchTab(encoder=encoder, epochs=2)
+        (method.pretrain if trained else method.initialise)(to_table(four_factors(20, 0)), Context())
+        assert method.diagnostics.get("flags", []) == flags
+
+
+def test_batch_sequence_never_enters_a_table(bench: Bench) -> None:
+    mode = {"switchtab": {"preset": "batch-sequence", "epochs": 2}}
+    bench.run(ssl=["switchtab"], controls=["none", "untrained"], set=mode)
+    table = tabulate(bench.store)
+    assert [row.ssl for row in table.rows] == ["none"]
+    assert [item["reason"] for item in table.left_out] == ["flagged: codes depend on neighbouring rows"] * 2
+
+
 def test_width_that_heads_do_not_divide_is_refused() -> None:
     with pytest.raises(UsageError, match="multiple of heads"):
         SwitchTab(width=30, heads=4)
@@ -284,6 +314,26 @@ def test_with_weight_other_labels_give_another_representation(task: Task, y: NDA
     other = fit_supervised(labelled(200, 0, y[::-1].copy()), task)
     assert np.isfinite(one).all()
     assert not np.allclose(one, other)
+
+
+@pytest.mark.parametrize(("pooling", "n_inputs"), [("flatten", 16 * 8), ("mean", 8)])
+def test_labels_are_predicted_from_what_is_exported(
+    monkeypatch: pytest.MonkeyPatch, pooling: str, n_inputs: int
+) -> None:
+    seen: list[tuple[torch.Tensor, torch.Tensor]] = []
+    predict = SwitchTask.predict
+
+    def noted(self: SwitchTask, code: torch.Tensor) -> torch.Tensor:
+        outputs = predict(self, code)
+        seen.append((self.predictor(self.network.pool(code).flatten(1)), outputs))
+        assert self.predictor.in_features == n_inputs
+        return outputs
+
+    monkeypatch.setattr(SwitchTask, "predict", noted)
+    method = SwitchTabSupervised(width=8, layers=1, epochs=1, pooling=pooling, export="z")
+    method.fit(labelled(50, 0), labelled(20, 1), Task("binary", 2), Context())
+    assert seen
+    assert all(torch.equal(expected, outputs) for expected, outputs in seen)
 
 
 def test_supervised_method_is_stored_and_loaded(tmp_path: Path) -> None:
