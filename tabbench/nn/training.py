@@ -36,7 +36,7 @@ class Backbone(nn.Module):
 
     out_features: int
     attention_bytes: int = 0
-    """What attention weights of one row take in training; ``batch_size=auto`` keeps those of a batch below 1 GiB."""
+    """What attention weights of one row take in training; those of more than 1 GiB are never held at a time."""
 
 
 class Network(nn.Module):
@@ -149,6 +149,7 @@ class NetworkModel(DownstreamModel):
         self.memory = context.memory
         rows = [self.inputs.load(part.features, context.device, context.memory) for part in (train, validation)]
         targets = [self.objective.targets(part.y, context.device) for part in (train, validation)]
+        rows_at_once = choose_rows_at_once(self.network, context.memory)
         self.diagnostics = {
             "parameters": sum(parameter.numel() for parameter in self.network.parameters()),
             "batch_size": self.batch_size,
@@ -162,6 +163,7 @@ class NetworkModel(DownstreamModel):
             config,
             self.batch_size,
             context,
+            rows_at_once,
         )
         self.diagnostics |= history.to_json()
 
@@ -184,11 +186,13 @@ def train_network(
     config: NetworkConfig,
     batch_size: int,
     context: Context,
+    rows_at_once: int | None = None,
 ) -> History:
     """Train until validation stops to improve, and leave ``network`` with its best weights.
 
-    Validation figures are over the whole split. ``context.report`` is called after every epoch with ``train_loss`` and
-    ``validation`` (higher is better).
+    Gradients of a batch are computed for ``rows_at_once`` rows at a time, None is all of them. Validation figures are
+    over the whole split. ``context.report`` is called after every epoch with ``train_loss`` and ``validation`` (higher
+    is better).
     """
     history = History()
     best: tuple[float, float] | None = None
@@ -196,7 +200,9 @@ def train_network(
     order = context.generator("batches")
     with seeded(context.seed("dropout"), context.device):
         for epoch in range(1, config.max_epochs + 1):
-            train_loss = run_epoch(network, optimizer, *train, objective, config, batch_size, epoch, order, context)
+            train_loss = run_epoch(
+                network, optimizer, *train, objective, config, batch_size, epoch, order, context, rows_at_once
+            )
             output = forward_all(network, validation[0], 2 * batch_size)
             loss = float(objective.loss(output, validation[1]))
             score = objective.score(output, validation[1])
@@ -228,6 +234,7 @@ def run_epoch(
     epoch: int,
     order: torch.Generator,
     context: Context,
+    rows_at_once: int | None = None,
 ) -> float:
     """One pass over the training rows; returns the mean loss over them."""
     n_steps = count_batches(len(rows), batch_size, min_rows=MIN_BATCH)
@@ -239,7 +246,7 @@ def run_epoch(
             factor = warmup_cosine((epoch - 1) * n_steps + step, config.max_epochs * n_steps)
             for group in optimizer.param_groups:
                 group["lr"] = config.lr * factor
-        loss = train_step(network, optimizer, objective, rows.batch(index), targets[index])
+        loss = train_step(network, optimizer, objective, rows.batch(index), targets[index], rows_at_once)
         total += loss * len(index)
         n_rows += len(index)
         context.check_deadline(f"in epoch {epoch} of {config.max_epochs}")  # an epoch can be long
@@ -247,12 +254,30 @@ def run_epoch(
 
 
 def train_step(
-    network: nn.Module, optimizer: torch.optim.Optimizer, objective: Objective, batch: Batch, target: Tensor
+    network: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    objective: Objective,
+    batch: Batch,
+    target: Tensor,
+    rows_at_once: int | None = None,
 ) -> Tensor:
-    """One step of the optimizer; returns the loss before it, still on the device."""
-    loss = objective.loss(network(batch), target)
+    """One step of the optimizer; returns the loss before it, still on the device.
+
+    Gradients are summed over parts of ``rows_at_once`` rows: the step is that of the whole batch.
+    """
     optimizer.zero_grad()
-    loss.backward()  # type: ignore[no-untyped-call]
+    n = len(target)
+    if rows_at_once is None or n <= rows_at_once:
+        loss = objective.loss(network(batch), target)
+        loss.backward()  # type: ignore[no-untyped-call]
+    else:
+        loss = torch.zeros((), device=target.device)
+        for start in range(0, n, rows_at_once):
+            part = slice(start, min(start + rows_at_once, n))
+            some = Batch(*(None if tensor is None else tensor[part] for tensor in batch))
+            share = objective.loss(network(some), target[part]) * ((part.stop - part.start) / n)
+            share.backward()  # type: ignore[no-untyped-call]
+            loss += share.detach()
     optimizer.step()
     return loss.detach()
 
@@ -300,3 +325,16 @@ def choose_batch_size(wanted: int | Literal["auto"], n_rows: int, attention_byte
     while size > MIN_BATCH and size * attention_bytes > MAX_ATTENTION_BYTES:
         size //= 2
     return size
+
+
+def choose_rows_at_once(network: Network, memory: int | None) -> int | None:
+    """Rows whose attention weights fit 1 GiB, or a quarter of the job's ``memory`` if that is less.
+
+    None, which is no limit, for networks without attention and for those with BatchNorm: its statistics are those of a
+    whole batch.
+    """
+    attention_bytes = network.backbone.attention_bytes
+    if attention_bytes == 0 or any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in network.modules()):
+        return None
+    limit = MAX_ATTENTION_BYTES if memory is None else min(MAX_ATTENTION_BYTES, memory // 4)
+    return max(limit // attention_bytes, 1)

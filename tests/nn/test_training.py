@@ -21,7 +21,7 @@ from tabbench import (
     UsageError,
 )
 from tabbench.nn import Backbone, Batch, FlatColumns, InputShape, Network, NetworkModel, Objective, make_optimizer
-from tabbench.nn.training import choose_batch_size, train_step
+from tabbench.nn.training import choose_batch_size, choose_rows_at_once, train_step
 
 
 class TinyBackbone(Backbone):
@@ -252,6 +252,70 @@ def test_the_batch_size_follows_the_number_of_rows(rows: int, size: int) -> None
 def test_batches_are_smaller_where_attention_would_not_fit_the_memory() -> None:
     assert choose_batch_size("auto", 10**6, attention_bytes=6 * 2**20) == 128
     assert choose_batch_size(512, 10**6, attention_bytes=6 * 2**20) == 512
+
+
+class Attentive(Backbone):
+    """Stands for attention: it says what a row takes, and notes how many rows it sees at a time."""
+
+    def __init__(self, shape: InputShape, batch_norm: bool = False) -> None:
+        super().__init__()
+        self.out_features = 8
+        self.attention_bytes = 2**20
+        self.layers = nn.Sequential(nn.Linear(shape.n_numeric, 8), nn.BatchNorm1d(8) if batch_norm else nn.Tanh())
+        self.seen: list[int] = []
+
+    def forward(self, batch: Batch) -> Tensor:
+        assert batch.numeric is not None
+        if self.training:
+            self.seen.append(len(batch.numeric))
+        hidden: Tensor = self.layers(batch.numeric)
+        return hidden
+
+
+class AttentiveModel(NetworkModel):
+    def build(self, shape: InputShape) -> Attentive:
+        return Attentive(shape)
+
+
+def test_a_batch_whose_attention_does_not_fit_the_memory_is_taken_in_parts() -> None:
+    """A job of 40 MiB may hold 10 MiB of attention weights: ten rows."""
+    predictions, seen = [], []
+    for memory in (None, 40 * 2**20):
+        model = AttentiveModel(max_epochs=3, batch_size=64)
+        model.fit(blobs(200), blobs(50, 1), BINARY, Context(memory=memory))
+        predictions.append(model.predict(blobs(20, 2).features))
+        assert isinstance(model.network.backbone, Attentive)
+        seen.append(model.network.backbone.seen)
+        assert model.diagnostics["batch_size"] == 64
+    assert seen[0][:4] == [64, 64, 64, 8]
+    assert seen[1][:7] == [10, 10, 10, 10, 10, 10, 4]
+    assert sum(seen[0]) == sum(seen[1])
+    np.testing.assert_allclose(predictions[0], predictions[1], atol=1e-5)
+
+
+def test_the_loss_of_a_step_in_parts_is_that_of_the_batch() -> None:
+    objective, target = Objective(REGRESSION, np.array([0.0, 1.0])), torch.arange(7.0)
+    batch = Batch(torch.linspace(-1, 1, 21).view(7, 3))
+    losses, weights = [], []
+    for rows_at_once in (None, 7, 3):
+        torch.manual_seed(0)
+        network = Network(Attentive(InputShape(n_numeric=3)), 1)
+        optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+        losses.append(train_step(network, optimizer, objective, batch, target, rows_at_once))
+        weights.append(network.head.weight.detach())
+    assert torch.equal(losses[0], losses[1])
+    torch.testing.assert_close(losses[0], losses[2])
+    torch.testing.assert_close(weights[0], weights[2])
+
+
+def test_rows_at_once_are_limited_by_attention_but_not_with_batch_norm() -> None:
+    shape = InputShape(n_numeric=3)
+    attentive = Network(Attentive(shape), 1)
+    assert choose_rows_at_once(attentive, None) == 1024
+    assert choose_rows_at_once(attentive, 64 * 2**30) == 1024
+    assert choose_rows_at_once(attentive, 2**22) == 1
+    assert choose_rows_at_once(Network(Attentive(shape, batch_norm=True), 1), 2**22) is None
+    assert choose_rows_at_once(Network(TinyBackbone(shape), 1), 2**22) is None
 
 
 @pytest.mark.parametrize("task", [BINARY, REGRESSION, Task("multiclass", 3)], ids=lambda task: task.kind)
