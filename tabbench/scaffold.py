@@ -102,7 +102,10 @@ def write_package(files: dict[str, str], folder: Path) -> None:
     """Write the files into a folder that must not be there yet."""
     if folder.exists():
         raise UsageError(f"{folder} is already there, and nothing is overwritten")
-    for path, text in files.items():
-        target = folder / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, encoding="utf-8")
+    try:
+        for path, text in files.items():
+            target = folder / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--into {folder.parent}: cannot write {folder} ({error.strerror})") from None

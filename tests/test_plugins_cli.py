@@ -15,6 +15,7 @@ from packages import install
 from tabbench import UsageError, __version__
 from tabbench.registry import make_registry
 from tabbench.scaffold import make_package
+from tabbench.testing.subject import find_subject
 
 MODULES = {"ssl": "method", "model": "model", "dataset": "dataset"}
 RUNS = {
@@ -190,6 +191,12 @@ def test_check_takes_expected_failures_with_their_reasons(leaky: Path) -> None:
         (["wine", "--expect", "check_loads_the_same_twice"], "write it as CHECK=REASON"),
         (["linear", "--set", "penlty=1"], "Unknown setting 'linear.penlty'"),
         (["wine", "--expect", "check_load_the_same_twice=x"], "Did you mean: check_loads_the_same_twice?"),
+        (["linear", "--kind", "modle"], "Unknown kind of plugin 'modle'. Did you mean: model? Available: data, model"),
+        (["local", "--kind", "executor"], "there are no checks for a plugin of the kind executor"),
+        (["mpl"], "Unknown plugin 'mpl'. Did you mean: mlp?"),
+        (["wnie"], "Did you mean: wine?"),
+        (["none"], "'none' is a control, and no method: there is nothing to check"),
+        (["untrained", "--kind", "ssl"], "'untrained' is a control, and no method: there is nothing to check"),
     ],
 )
 def test_check_refuses_in_one_line(arguments: list[str], message: str) -> None:
@@ -197,3 +204,28 @@ def test_check_refuses_in_one_line(arguments: list[str], message: str) -> None:
     assert done.returncode == 2
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_check_takes_the_kind_in_the_words_of_users(leaky: Path) -> None:
+    for kind in ("data", "dataset", "Datasets"):
+        assert find_subject("leaky", kind=kind, files=[leaky]).kind == "data"
+
+
+def test_a_class_that_cannot_be_imported_is_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "gone.py"
+    file.write_text(
+        "from tabbench import Plugin, hookimpl\n\n@hookimpl\ndef tabbench_models():\n"
+        "    return [Plugin('gone', 'nowhere.at_all:Gone')]\n"
+    )
+    done = tabbench("plugins", "check", "gone", "--plugin", file)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "cannot import nowhere.at_all:Gone" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_new_into_a_file_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "ok.csv").write_text("a\n")
+    done = tabbench("plugins", "new", "ssl", "zed", "--into", "ok.csv", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == "tabbench: --into ok.csv: cannot write ok.csv/tabbench-zed (Not a directory)\n"

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from tabbench.config import Config
 from tabbench.context import Context
 from tabbench.contracts import Dataset, DownstreamModel, JointMethod, SSLMethod
-from tabbench.errors import TabbenchError, UsageError
-from tabbench.hookspecs import KIND_NAMES, Plugin
+from tabbench.controls import NONE, UNTRAINED
+from tabbench.errors import PluginError, TabbenchError, UsageError, unknown
+from tabbench.hookspecs import KIND_NAMES, KINDS, Plugin
 from tabbench.registry import Entry, Registry, make_registry
 from tabbench.table import Features, Labelled, Table, Task
 from tabbench.testing.tables import make_labels, make_table
@@ -28,6 +29,9 @@ KIND_OF_CLASS: tuple[tuple[type, str], ...] = (
     (DownstreamModel, "model"),
     (Dataset, "data"),
 )
+CHECKED = ("ssl", "model", "data")
+"""Kinds of plugins that there are checks for."""
+OTHER_WORDS = {"models": "model", "dataset": "data", "datasets": "data"}
 CHECK_PRESETS = ("check", "quick")
 """The first of these presets that a plugin has is what it is checked with."""
 SHAPES: Mapping[str, tuple[int, int]] = {"mixed": (4, 2), "numeric": (4, 0), "categorical": (0, 3)}
@@ -218,22 +222,34 @@ def _load(registry: Registry, entry: Entry) -> type:
 
 def _find_entry(registry: Registry, name: str, kind: str | None) -> Entry:
     if kind is not None:
-        return registry.find(kind, name)
-    kinds = [each for each in ("ssl", "model", "data") if name.lower() in _names(registry, each)]
-    if len(kinds) > 1:
-        wanted = " and a ".join(KIND_NAMES[each] for each in kinds)
+        chosen = OTHER_WORDS.get(kind.lower(), kind.lower())
+        if chosen not in KINDS:
+            raise unknown("kind of plugin", kind, CHECKED)
+        return registry.find(chosen, name)
+    found = [entry for each in CHECKED if (entry := _find(registry, each, name)) is not None]
+    if len(found) > 1:
+        wanted = " and a ".join(KIND_NAMES[entry.kind] for entry in found)
         raise UsageError(f"{name!r} is a {wanted}: say which with --kind")
-    return registry.find(kinds[0] if kinds else "ssl", name)
+    if not found:
+        raise unknown("plugin", name, [each for kind in CHECKED for each in registry.names(kind)])
+    return found[0]
 
 
-def _names(registry: Registry, kind: str) -> set[str]:
-    return {name.lower() for entry in registry.entries(kind) for name in (entry.name, *entry.plugin.aliases)}
+def _find(registry: Registry, kind: str, name: str) -> Entry | None:
+    try:
+        return registry.find(kind, name)
+    except PluginError:  # the name is known, but its plugin is broken
+        raise
+    except UsageError:
+        return None
 
 
 def _kind_of_entry(entry: Entry) -> Kind:
     if entry.kind == "ssl" and entry.plugin.uses_labels:
         return "joint_predictions" if entry.plugin.gives == "predictions" else "joint_representation"
-    if entry.kind not in ("ssl", "model", "data"):
+    if entry.kind == "ssl" and entry.name in (NONE, UNTRAINED):
+        raise UsageError(f"{entry.name!r} is a control, and no method: there is nothing to check")
+    if entry.kind not in CHECKED:
         raise UsageError(f"there are no checks for a plugin of the kind {KIND_NAMES[entry.kind]}")
     return entry.kind  # type: ignore[return-value]
 
