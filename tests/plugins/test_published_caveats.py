@@ -1,0 +1,42 @@
+"""What the caveats on one paper say of another's figures is what those figures say."""
+
+import re
+
+import pytest
+from tabbench_references.published import PublishedTables
+
+from tabbench import PublishedCell
+
+NETWORKS = ("mlp", "resnet", "dcnv2", "autoint", "ft_transformer")
+PAPER = [cell for cell in PublishedTables("tjepa_paper.csv", "tjepa_paper.toml").cells() if cell.ssl == "none"]
+RTDL = {(cell.model, cell.dataset): cell.mean for cell in PublishedTables("rtdl.csv", "rtdl.toml").cells()}
+
+
+def name(cell: PublishedCell) -> str:
+    return f"{cell.table}-{cell.model}-{cell.dataset}"
+
+
+@pytest.mark.parametrize("cell", [cell for cell in PAPER if cell.model in NETWORKS], ids=name)
+def test_how_much_better_tuned_baselines_are_is_true_of_each_cell(cell: PublishedCell) -> None:
+    assert "untuned" in cell.caveat
+    tuned = RTDL.get((cell.model, cell.dataset))
+    points = re.search(r"is (\d) to (\d) points better", cell.caveat)
+    figures = re.search(r"has ([\d.]+) to ([\d.]+), in the data's unit", cell.caveat)
+    if tuned is None:
+        assert "RTDL has no figures" in cell.caveat
+        assert points is figures is None
+    elif cell.metric == "accuracy":
+        assert points is not None
+        assert int(points[1]) - 0.5 <= 100 * (tuned - cell.mean) < int(points[2]) + 0.5
+    else:
+        assert points is None
+        assert figures is not None
+        assert float(figures[1]) <= tuned <= float(figures[2])
+
+
+@pytest.mark.parametrize("cell", [cell for cell in PAPER if cell.model not in NETWORKS], ids=name)
+def test_where_trees_have_rtdls_figures_is_true_of_each_cell(cell: PublishedCell) -> None:
+    tuned = RTDL.get((cell.model, cell.dataset))
+    assert ("within 0.004 of RTDL's figures" in cell.caveat) == (tuned is not None)
+    if tuned is not None:
+        assert abs(tuned - cell.mean) < 0.0045
