@@ -7,12 +7,15 @@ from typing import Annotated
 
 import typer
 
+from tabbench import __version__
 from tabbench.cli.options import PluginFiles
 from tabbench.errors import unknown
 from tabbench.hookspecs import KINDS
 from tabbench.registry import Entry, Registry, make_registry
 
 PLURALS = {"ssl": "ssl", "models": "model", "data": "data", "executors": "executor", "references": "reference"}
+HOME = "tabbench-ssl"
+"""Our own distribution."""
 HEADINGS = {
     "ssl": "SSL methods (--ssl)",
     "model": "Models (--model)",
@@ -42,6 +45,7 @@ def list_plugins(
         for each in KINDS:
             if chosen in (None, each):
                 _print_kind(registry, each)
+        print(f"What names no other package is of {HOME} {__version__}.")
     for problem in registry.problems:
         print(f"tabbench: {problem}", file=sys.stderr)
 
@@ -55,7 +59,7 @@ def _print_kind(registry: Registry, kind: str) -> None:
     for entry in entries:
         paper = f" [{entry.plugin.paper}]" if entry.plugin.paper else ""
         labels = " (uses labels)" if entry.plugin.uses_labels else ""
-        origin = "" if entry.distribution == "tabbench-ssl" else f" ({entry.distribution} {entry.version})"
+        origin = "" if entry.distribution == HOME else f" ({entry.distribution} {entry.version})"
         print(f"  {_called(entry):<{width}}  {entry.plugin.summary}{labels}{paper}{origin}")
     if kind == "data":
         for group, members in registry.groups().items():

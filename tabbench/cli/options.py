@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -14,5 +15,6 @@ DEFAULT_RESULTS = Path("results")
 
 
 def split_names(value: str) -> list[str]:
-    """``"a, b"`` as ``["a", "b"]``; doubles are dropped."""
-    return list(dict.fromkeys(name.strip() for name in value.split(",") if name.strip()))
+    """``"a, b"`` as ``["a", "b"]``; doubles are dropped. A comma within a name is written ``\\,``."""
+    names = (name.replace("\\,", ",").strip() for name in re.split(r"(?<!\\),", value))
+    return list(dict.fromkeys(name for name in names if name))
