@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from tabbench.context import Context
-from tabbench.errors import DeadlineReached
+from tabbench.errors import DeadlineReached, TabbenchError
 from tabbench.nn.batches import count_batches, shuffled_batches
 from tabbench.nn.encoders import seeded
 
@@ -62,6 +62,9 @@ def train_pretext(
 
     Returns:
         Diagnostics: epochs run, best epoch, each term of the loss in the first and the last epoch.
+
+    Raises:
+        TabbenchError: the loss of validation rows was never finite.
     """
     n_steps = count_batches(train.n_rows, batch_size, drop_last=drop_last, min_rows=min_rows)
     rates = [group["lr"] for group in optimiser.param_groups]
@@ -87,13 +90,15 @@ def train_pretext(
             metrics = {name: float(value) / n_steps for name, value in sums.items()}
             if validation is not None and validation.n_rows:
                 metrics["validation_loss"] = evaluate(network, validation, batch_size, context.device)
-                if metrics["validation_loss"] < best:
+                if math.isfinite(metrics["validation_loss"]) and metrics["validation_loss"] < best:
                     best, best_epoch = metrics["validation_loss"], epoch
                     best_weights = copy.deepcopy(network.state_dict()) if patience is not None else None
             history.append(metrics)
             context.report(epoch, epochs, **metrics)
-            if patience is not None and best_weights is not None and epoch - best_epoch >= patience:
+            if patience is not None and "validation_loss" in metrics and epoch - best_epoch >= patience:
                 break
+    if history and "validation_loss" in history[-1] and best_epoch == 0:
+        raise TabbenchError(f"the training diverged: no finite validation loss in {len(history)} epochs; lower lr")
     if best_weights is not None:
         network.load_state_dict(best_weights)
     network.eval()

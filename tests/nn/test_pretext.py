@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from tabbench import Context, DeadlineReached
+from tabbench import Context, DeadlineReached, TabbenchError
 from tabbench.nn import Pretext, Terms, train_pretext
 
 TARGET = torch.tensor([3.0])
@@ -132,3 +132,38 @@ def test_a_deadline_ends_the_training_within_an_epoch() -> None:
     with pytest.raises(DeadlineReached, match="in epoch 1 of 5"):
         train_pretext(point, sgd(point), Pretext(40, point.loss), Context(deadline=0.0), epochs=5, batch_size=4)
     assert len(point.modes) == 1
+
+
+@pytest.mark.parametrize(("patience", "n_epochs"), [(None, 5), (2, 2)])
+def test_a_training_that_diverges_says_so(patience: int | None, n_epochs: int) -> None:
+    point = Point()
+    epochs: list[int] = []
+    context = Context(on_report=lambda step, total, metrics: epochs.append(step))
+    with pytest.raises(TabbenchError, match=f"diverged: no finite validation loss in {n_epochs} epochs"):
+        train_pretext(
+            point,
+            sgd(point, lr=1e30),
+            Pretext(40, point.loss),
+            context,
+            epochs=5,
+            batch_size=4,
+            validation=Pretext(4, point.loss),
+            patience=patience,
+        )
+    assert len(epochs) == n_epochs
+
+
+def test_a_loss_that_was_finite_once_is_the_best() -> None:
+    point = Point()
+    losses = iter([2.0, float("nan"), -float("inf"), 3.0])
+    diagnostics = train_pretext(
+        point,
+        sgd(point),
+        Pretext(4, point.loss),
+        Context(),
+        epochs=4,
+        batch_size=4,
+        validation=Pretext(4, lambda rows: {"loss": torch.tensor(next(losses))}),
+        patience=9,
+    )
+    assert diagnostics["best_epoch"] == 1
