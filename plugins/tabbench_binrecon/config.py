@@ -19,7 +19,7 @@ class BinReconConfig(Config):
     n_bins: Annotated[int, Choice(2, 5, 10, 20, 50, 100)] = Field(10, ge=2)
     """Quantile bins of a numeric column (T), at most."""
     corruption: Annotated[Literal["none", "mask", "shuffle"], Choice("none", "mask", "shuffle")] = "none"
-    """What happens to chosen entries of the input: nothing, the column's mean, or the value of another row."""
+    """What happens to chosen entries of the input: nothing, the column's centre, or the value of another row."""
     corruption_rate: Annotated[float, Choice(0.1, 0.2, 0.3)] = Field(0.2, ge=0, le=1)
     """Probability that an entry is chosen."""
     depth: Annotated[int, Int(1, 5)] = Field(1, ge=0)

@@ -56,7 +56,8 @@ class BinRecon(NetworkEncoder, SSLMethod):
 
     def pretrain(self, table: Table, context: Context) -> None:
         self.initialise(table, context)
-        bins = Bins(self.config.n_bins, official=self.config.official_bins).fit(table)
+        fill = self.inputs.scaler.fill
+        bins = Bins(self.config.n_bins, official=self.config.official_bins).fit(table, fill)
         train, targets = self.inputs.matrix(table, self.device), bins.transform(table).to(self.device)
         with seeded(context.seed("heads")):
             task = BinTask(self.network, bins, self.config).to(self.device)
@@ -91,7 +92,7 @@ class BinRecon(NetworkEncoder, SSLMethod):
         generator: torch.Generator,
         originals: OriginalColumns,
     ) -> torch.Tensor:
-        """Masked numbers become 0, their column's mean; masked categories become unknown, a block of zeros.
+        """Masked numbers become 0, their column's mean or median; masked categories become unknown, a block of zeros.
 
         A number's missing indicator shares its fate: a masked number does not say whether it was there.
         """
@@ -121,21 +122,24 @@ class Bins:
     """Bins of every column, fitted on training rows: quantile bins of numbers, levels of categories.
 
     A number falls into the bin that counts the edges not above it. Missing numbers are outside the fit and take the
-    bin of the column's mean, which stands for them in the input too.
+    bin of the value that stands for them in the input too, the column's mean or median.
     """
 
     def __init__(self, n_bins: int, *, official: bool = False) -> None:
         self.limit = n_bins
         self.official = official
 
-    def fit(self, table: Table) -> "Bins":
-        """Learn edges, and mean and spread of bin indices, from training rows."""
+    def fit(self, table: Table, fill: NDArray[np.float64]) -> "Bins":
+        """Learn edges, and mean and spread of bin indices, from training rows.
+
+        Args:
+            table: training rows.
+            fill: what stands for missing numbers, a value for each numeric column.
+        """
+        self.fill = fill
         self.edges: list[NDArray[np.float64]] = []
-        self.fill: list[float] = []
         for column in table.numeric.T:
-            seen = column[~np.isnan(column)].astype(np.float64)
-            self.edges.append(self._edges(seen))
-            self.fill.append(float(seen.mean()) if len(seen) else 0.0)
+            self.edges.append(self._edges(column[~np.isnan(column)].astype(np.float64)))
         self.edges += [np.unique(codes)[1:].astype(np.float64) for codes in table.categorical.T]
         self.n_bins = torch.tensor([len(edges) + 1 for edges in self.edges])
         """Bins of each column; a constant column has one."""
@@ -158,7 +162,7 @@ class Bins:
         n_numeric = table.numeric.shape[1]
         for j, edges in enumerate(self.edges):
             if j < n_numeric:
-                values = np.nan_to_num(table.numeric[:, j].astype(np.float64), nan=self.fill[j])
+                values = np.nan_to_num(table.numeric[:, j].astype(np.float64), nan=float(self.fill[j]))
             else:
                 values = table.categorical[:, j - n_numeric].astype(np.float64)
             indices[:, j] = np.searchsorted(edges, values, side="right")

@@ -19,6 +19,7 @@ from tabbench_binrecon.method import (
 
 from tabbench import Context, Schema, Table
 from tabbench.nn import seeded
+from tabbench.scaling import Scaler
 from tabbench.testing import make_table
 
 
@@ -29,8 +30,14 @@ def to_table(values: ArrayLike) -> Table:
     return Table(rows, np.empty((len(rows), 0), dtype=np.int64), schema)
 
 
+def fitted_bins(train: ArrayLike | Table, n_bins: int, *, official: bool = False) -> Bins:
+    """Bins whose missing numbers take the mean, as z-scores have it."""
+    table = train if isinstance(train, Table) else to_table(train)
+    return Bins(n_bins, official=official).fit(table, Scaler("standard").fit(table.numeric).fill)
+
+
 def bins_of(train: ArrayLike, rows: ArrayLike, n_bins: int, *, official: bool = False) -> list[int]:
-    bins = Bins(n_bins, official=official).fit(to_table(train))
+    bins = fitted_bins(train, n_bins, official=official)
     indices: list[int] = bins.transform(to_table(rows))[:, 0].tolist()
     return indices
 
@@ -45,7 +52,7 @@ class TestBins:
     def test_edges_indices_and_standardised_targets_equal_the_hand_worked_ones(self) -> None:
         train = np.arange(8)
         assert bin_edges(train.astype(float), 4).tolist() == [1.75, 3.5, 5.25]
-        bins = Bins(4).fit(to_table(train))
+        bins = fitted_bins(train, 4)
         indices = bins.transform(to_table(train))
         assert indices[:, 0].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
         assert bins.mean.item() == 1.5
@@ -96,23 +103,84 @@ class TestBins:
 
     def test_missing_numbers_take_the_bin_of_the_mean_and_leave_edges_alone(self) -> None:
         train = np.concatenate([np.arange(8.0), [np.nan] * 30])
-        bins = Bins(4).fit(to_table(train))
+        bins = fitted_bins(train, 4)
         assert bins.edges[0].tolist() == [1.75, 3.5, 5.25]
         assert bins.transform(to_table([np.nan]))[0, 0] == 2  # the mean is 3.5
 
     def test_categories_keep_every_level_whatever_the_number_of_bins(self) -> None:
         schema = Schema((), ("c",), (tuple("abcdefghijkl"),))
         codes = np.arange(2, 14)[:, None].repeat(3, axis=0)
-        bins = Bins(5).fit(Table(np.empty((36, 0), dtype=np.float32), codes, schema))
+        bins = fitted_bins(Table(np.empty((36, 0), dtype=np.float32), codes, schema), 5)
         assert bins.n_bins.tolist() == [12]
         assert bins.transform(Table(np.empty((36, 0), dtype=np.float32), codes, schema))[:, 0].tolist() == sorted(
             list(range(12)) * 3
         )
 
 
+Given = list[tuple[torch.Tensor, torch.Tensor]]
+
+
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch) -> Given:
+    """Inputs and bin indices of every batch that the network is trained on."""
+    seen: Given = []
+    forward = BinTask.forward
+
+    def noted(self: BinTask, inputs: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+        seen.append((inputs, indices))
+        return forward(self, inputs, indices)
+
+    monkeypatch.setattr(BinTask, "forward", noted)
+    return seen
+
+
+@pytest.mark.parametrize(("scaling", "expected"), [("standard", 3), ("quantile", 2)])
+def test_a_missing_number_is_in_the_bin_of_what_the_input_says(given: Given, scaling: str, expected: int) -> None:
+    skewed = np.concatenate([np.arange(39.0) % 13, [1000.0]])  # the mean is above all but one, the median in the middle
+    BinRecon(scaling=scaling, n_bins=4, epochs=1, batch_size=64).pretrain(
+        to_table(np.concatenate([skewed, [np.nan] * 20])), Context()
+    )
+    ((inputs, indices),) = given
+    is_missing = inputs[:, 1] == 1
+    assert is_missing.sum() == 20
+    assert set(indices[is_missing, 0].tolist()) == {expected}
+
+
+def test_official_bins_reach_the_targets(given: Given) -> None:
+    for official in (True, False):
+        method = BinRecon(n_bins=4, official_bins=official, epochs=1, batch_size=64)
+        method.pretrain(to_table(np.arange(64)), Context())
+        assert method.diagnostics["bins"] == ([3, 3] if official else [4, 4])
+    sizes = [np.bincount(indices[:, 0].numpy()).tolist() for _, indices in given]
+    assert sizes == [[16, 16, 32], [16, 16, 16, 16]]
+
+
+def test_ordinal_categories_train_and_encode(given: Given) -> None:
+    table = make_table(200, numeric=2, categorical=3)
+    method = BinRecon(categories="ordinal", corruption="mask", epochs=2, batch_size=100)
+    method.pretrain(table, Context())
+    assert all(inputs.shape[1] == 5 for inputs, _ in given)
+    codes = torch.cat([inputs[:, 2:] for inputs, _ in given])
+    assert set(torch.unique(codes).tolist()) == {0.0, *np.unique(table.categorical).astype(float)}
+    array = method.encode(table).array
+    assert array.shape == (200, 128)
+    assert np.isfinite(array).all()
+
+
+@pytest.mark.parametrize("loss", ["recon", "xent"])
+def test_number_of_bins_varies_from_one_to_all(loss: str) -> None:
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([np.ones(200), rng.integers(0, 2, 200), rng.integers(0, 4, 200), rng.normal(size=200)])
+    method = BinRecon(loss=loss, n_bins=10, epochs=2)
+    method.pretrain(to_table(rows), Context())
+    assert fitted_bins(rows, 10).n_bins.tolist() == [1, 2, 4, 10]
+    assert method.diagnostics["bins"] == [1, 10]
+    assert np.isfinite(method.diagnostics["last"]["loss"])
+
+
 def test_constant_column_is_left_out_of_the_loss() -> None:
     rows = np.column_stack([np.ones(50), np.arange(50)])
-    bins = Bins(5).fit(to_table(rows))
+    bins = fitted_bins(rows, 5)
     assert bins.varies.tolist() == [False, True]
     target = (bins.transform(to_table(rows)) - bins.mean) / bins.std
     assert torch.isfinite(target).all()
@@ -135,7 +203,7 @@ def test_untrained_cross_entropy_is_that_of_chance() -> None:
     table = to_table(np.column_stack([np.random.default_rng(0).normal(size=(500, 5)), np.arange(500) % 3]))
     method = BinRecon(loss="xent")
     method.initialise(table, Context())
-    bins = Bins(10).fit(table)
+    bins = fitted_bins(table, 10)
     with seeded(0), torch.no_grad():
         loss = BinTask(method.network, bins, method.config).eval()(method.inputs.matrix(table), bins.transform(table))
     assert loss.item() == pytest.approx(bins.n_bins.log().mean().item(), rel=0.1)
@@ -145,9 +213,9 @@ def test_validation_targets_use_edges_and_statistics_of_training_rows(monkeypatc
     fitted = []
     fit = Bins.fit
 
-    def noted(self: Bins, table: Table) -> Bins:
+    def noted(self: Bins, table: Table, fill: NDArray[np.float64]) -> Bins:
         fitted.append(len(table))
-        return fit(self, table)
+        return fit(self, table, fill)
 
     monkeypatch.setattr(Bins, "fit", noted)
     context = Context(validation=to_table(four_factors(40, 1)))
@@ -193,20 +261,12 @@ def test_corruption_hides_numbers_by_their_mean_and_categories_by_zeros(corrupti
 
 
 @pytest.mark.parametrize("corruption", ["mask", "shuffle"])
-def test_a_number_and_its_indicator_are_replaced_together(monkeypatch: pytest.MonkeyPatch, corruption: str) -> None:
-    seen: list[torch.Tensor] = []
-    forward = BinTask.forward
-
-    def noted(self: BinTask, inputs: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
-        seen.append(inputs)
-        return forward(self, inputs, indices)
-
-    monkeypatch.setattr(BinTask, "forward", noted)
+def test_a_number_and_its_indicator_are_replaced_together(given: Given, corruption: str) -> None:
     table, validation = (make_table(600, numeric=3, categorical=1, missing=0.3, seed=seed) for seed in (0, 1))
     method = BinRecon(corruption=corruption, corruption_rate=0.5, epochs=1, batch_size=200)
     method.pretrain(table, Context(validation=validation))
-    assert len(seen) == 6
-    for inputs in seen:
+    assert len(given) == 6
+    for inputs, _ in given:
         is_zero, is_missing = inputs[:, :3] == 0, inputs[:, 3:6] == 1
         assert is_zero[is_missing].all()
         if corruption == "shuffle":
@@ -250,9 +310,27 @@ def test_biases_are_not_decayed_and_the_rate_falls_to_zero(monkeypatch: pytest.M
 def test_dropout_is_active_in_training_and_not_in_encoding() -> None:
     table = to_table(four_factors(200, 0))
     method = BinRecon(dropout=0.5, epochs=1)
-    method.initialise(table, Context())
-    method.network.train()
+    shares: dict[bool, list[float]] = {True: [], False: []}
+
+    def noted(layer: torch.nn.Module, inputs: tuple[torch.Tensor], output: torch.Tensor) -> None:
+        (before,) = inputs
+        shares[layer.training].append(float((output[before > 0] == 0).float().mean()))
+
+    make_network = method.make_network
+
+    def watched() -> Any:
+        network = make_network()
+        for layer in network.modules():
+            if isinstance(layer, torch.nn.Dropout):
+                layer.register_forward_hook(noted)
+        return network
+
+    method.make_network = watched  # type: ignore[method-assign]
+    method.pretrain(table, Context())
     assert np.array_equal(method.encode(table).array, method.encode(table).array)
+    assert shares[True] == pytest.approx([0.5] * len(shares[True]), abs=0.05)
+    assert len(shares[True]) == 3  # batches of 64
+    assert shares[False] == [0.0, 0.0]
 
 
 def test_representation_is_linear_and_as_wide_as_set() -> None:
