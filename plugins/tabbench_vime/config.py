@@ -7,6 +7,9 @@ from pydantic import Field
 
 from tabbench import Choice, Config, Float, load_presets
 
+LONG_TRAINING = 20
+"""Trainings of more epochs than this stop early, unless the user decides."""
+
 
 class VIMEConfig(Config):
     """Defaults are the paper's, down to the encoder: one layer as wide as its input."""
@@ -27,8 +30,9 @@ class VIMEConfig(Config):
     """Rows in a step."""
     epochs: Annotated[int, Choice(10, 50, 100, 200)] = Field(10, ge=0)
     """Passes over the training rows, at most."""
-    patience: int | None = Field(None, ge=1)
-    """Stop after so many epochs without a better loss on validation rows; None: never, as in the paper."""
+    patience: Annotated[int, Field(ge=1)] | Literal["auto"] | None = "auto"
+    """Stop after so many epochs without a better loss on validation rows, which are corrupted once; None: never.
+    ``auto``: 10 if there are more than 20 epochs, else never, as in the paper's 10."""
     scaling: Literal["minmax", "standard", "quantile"] = "minmax"
     """Scale of numbers: the paper's, z-scores, or a normal distribution by ranks, which heavy tails do not squeeze. The
     feature head follows: sigmoid for minmax, else linear."""
@@ -36,6 +40,13 @@ class VIMEConfig(Config):
     """Replace original features, or as the official code each one-hot column on its own."""
     static_corruption: bool = False
     """Draw the corruption once before training, as the official code does, instead of once an epoch."""
+
+    @property
+    def stops_after(self) -> int | None:
+        """``patience``, or what ``auto`` stands for."""
+        if self.patience == "auto":
+            return 10 if self.epochs > LONG_TRAINING else None
+        return self.patience
 
     @classmethod
     def presets(cls) -> Mapping[str, Mapping[str, Any]]:

@@ -75,7 +75,7 @@ class VIME(NetworkEncoder, SSLMethod):
             batch_size=self.config.batch_size,
             before_epoch=draw_corruption,
             validation=self._validation(heads, train, context),
-            patience=self.config.patience,
+            patience=self.config.stops_after,
         )
 
     def _corruptible(self, table: Table) -> tuple[torch.Tensor, OriginalColumns]:

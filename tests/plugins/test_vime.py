@@ -202,6 +202,35 @@ def test_replacement_values_of_validation_rows_are_those_of_training_rows(monkey
     assert sources == [(90, 30)]  # once: the validation corruption is fixed
 
 
+def test_optimiser_decays_by_nine_tenths(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[dict[str, Any]] = []
+    step = torch.optim.RMSprop.step
+
+    def noted(self: torch.optim.RMSprop, *arguments: Any) -> Any:
+        seen.append(self.param_groups[0])
+        return step(self, *arguments)
+
+    monkeypatch.setattr(torch.optim.RMSprop, "step", noted)
+    VIME(epochs=1).pretrain(to_table(copied_bits(20, 0)), Context())
+    wanted = {"lr": 1e-3, "alpha": 0.9, "eps": 1e-7, "momentum": 0, "weight_decay": 0}
+    assert {name: seen[0][name] for name in wanted} == wanted
+
+
+@pytest.mark.parametrize(
+    ("settings", "stops"),
+    [({"epochs": 10}, False), ({"epochs": 200}, True), ({"epochs": 50, "patience": None}, False)],
+)
+def test_long_trainings_of_the_paper_stop_early_on_validation_rows(settings: dict[str, Any], stops: bool) -> None:
+    paper = {name: value for name, value in VIME.Config.presets()["paper"].items() if name != "source"}
+    context = Context(validation=to_table(independent_bits(50, 1)))
+    method = VIME(**{**paper, "lr": 1e-12, **settings})  # what does not learn has its best epoch first
+    method.pretrain(to_table(independent_bits(50, 0)), context)
+    if stops:
+        assert method.diagnostics["epochs"] == method.diagnostics["best_epoch"] + 10 < 200
+    else:
+        assert method.diagnostics["epochs"] == method.diagnostics["best_epoch"] == settings["epochs"]
+
+
 @pytest.mark.parametrize(("make_rows", "low", "high"), [(copied_bits, 0.9, 1.0), (independent_bits, 0.45, 0.55)])
 def test_held_out_masks_are_found_if_and_only_if_columns_depend_on_each_other(
     monkeypatch: pytest.MonkeyPatch, make_rows: Callable[[int, int], Rows], low: float, high: float
