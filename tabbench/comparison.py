@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tabbench.contracts import PublishedCell, Reference
-from tabbench.errors import TabbenchError
+from tabbench.errors import TabbenchError, unknown
 from tabbench.registry import Registry
 from tabbench.report import LOWER_IS_BETTER, Missing, Row, Table, Ties, rank_values
 
@@ -18,6 +18,8 @@ class ComparedCell:
 
     own: dict[str, Any]
     published: PublishedCell | None
+    own_mean: float | None = None
+    """Ours in the unit of the published figure; in our own if there is none."""
     difference: float | None = None
     """Own minus published, in the unit of the published figure."""
 
@@ -25,7 +27,7 @@ class ComparedCell:
         published = None
         if self.published is not None:
             published = {"mean": self.published.mean, "std": self.published.std, "caveat": self.published.caveat}
-        return {**self.own, "published": published, "difference": self.difference}
+        return {**self.own, "published": published, "own_mean": self.own_mean, "difference": self.difference}
 
 
 @dataclass
@@ -85,6 +87,9 @@ def compare(table: Table, name: str, registry: Registry, ties: Ties = "min", mis
     entry = registry.find("reference", name)
     reference: Reference = registry.load(entry)(**entry.plugin.arguments)
     cells = [(_dataset_name(cell.dataset, registry), cell) for cell in reference.cells()]
+    metrics = {"rank", "score", *(cell.compares_with or cell.metric for _, cell in cells)}
+    if table.metric not in metrics:
+        raise unknown(f"metric of {entry.name}", table.metric, metrics)
     printed = reference.printed_ranks()
     published = {(cell.ssl, cell.model, dataset): cell for dataset, cell in cells}
     ours: dict[tuple[str, str], list[Row]] = {}
@@ -139,9 +144,7 @@ def _dataset_name(name: str, registry: Registry) -> str:
 def _compare_cell(own: Row | None, published: PublishedCell | None, dataset: str) -> ComparedCell:
     cell = own.cells.get(dataset) if own is not None else None
     value = cell.to_json() if cell is not None else {"mean": None, "std": None, "n": 0, "rank": None}
-    difference = None
-    if cell is not None and published is not None:
-        unit = published.compares_with or published.metric
-        mean = cell.mean_of(unit)
-        difference = None if mean is None else mean - published.mean
-    return ComparedCell(value, published, difference)
+    if cell is None or published is None:
+        return ComparedCell(value, published, value["mean"])
+    mean = cell.mean_of(published.compares_with or published.metric)
+    return ComparedCell(value, published, mean, None if mean is None else mean - published.mean)

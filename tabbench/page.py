@@ -14,6 +14,7 @@ from html import escape
 from typing import Any
 
 from tabbench import __version__
+from tabbench.controls import NONE, UNTRAINED
 from tabbench.report import LOWER_IS_BETTER, Cell, Row, Table
 from tabbench.store import Store
 
@@ -132,7 +133,7 @@ def scores(made: Table, dataset: str) -> str:
 
 def _score_line(row: Row, cell: Cell, mean: float, y: float, x: Any) -> str:
     name = f"{row.ssl} + {row.model}"
-    is_control = row.ssl == "none" or row.ssl.startswith("untrained:")
+    is_control = row.ssl == NONE or row.ssl.startswith(f"{UNTRAINED}:")
     spread = ""
     if cell.std:
         spread = f'<line class="spread" x1="{x(mean - cell.std):.1f}" y1="{y}" x2="{x(mean + cell.std):.1f}" y2="{y}"/>'

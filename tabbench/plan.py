@@ -390,8 +390,9 @@ def _settings_of(spec: Spec, entry: Entry) -> Mapping[str, Any]:
 def check_settings(spec: Spec, registry: Registry, used: Sequence[Choice]) -> None:
     """Refuse settings of a plugin that does not take part: a typing error must not pass unnoticed."""
     names = {choice.name for choice in used}
+    aliases = {alias.lower() for choice in used for alias in choice.entry.plugin.aliases}
     for name in spec.settings:
-        if name.lower() not in names:
+        if name.lower() not in names | aliases:
             known = name.lower() in {*registry.names("ssl"), *registry.names("model")}
             why = "takes no part in this run" if known else "is no plugin"
             raise UsageError(f"--set {name}: {name!r} {why}.{did_you_mean(name, names)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
 from collections.abc import Iterable, Mapping
@@ -10,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tabbench.controls import NONE, UNTRAINED
-from tabbench.errors import UsageError
+from tabbench.data.references import resolve_data
+from tabbench.errors import TabbenchError, UsageError
 from tabbench.plan import Plan, Step, choose, make_plan
 from tabbench.registry import Registry, make_registry
 from tabbench.spec import Spec, make_spec
@@ -103,7 +105,7 @@ def prepare_replay(
         raise UsageError(f"this job ended with {record['status']!r}, so there is nothing to compare: {record['error']}")
     chosen = tuple(files) or tuple(_files_of(record))
     registry = make_registry(chosen)
-    found, categorical = _find_data(record, results)
+    found, categorical = _find_data(record, results, registry)
     given: dict[str, Any] = {
         "ssl": [record["ssl"]],
         "model": [record["model"]],
@@ -129,15 +131,23 @@ def _files_of(record: Mapping[str, Any]) -> list[Path]:
     return sorted(paths)
 
 
-def _find_data(record: Mapping[str, Any], results: Path) -> tuple[str, list[str]]:
-    """What to write after --data, and which columns were named as categories: as in the experiment of the record."""
+def _find_data(record: Mapping[str, Any], results: Path, registry: Registry) -> tuple[str, list[str]]:
+    """What to write after --data, and which columns were named as categories: as in the experiment of the record.
+
+    Several experiments may have had files of the same name: the one with the record's content is meant.
+    """
     name = record["data"]
+    candidates = []
     for path in sorted((results / "experiments").glob("*.json")):
         experiment = json.loads(path.read_text(encoding="utf-8"))
-        for reference in experiment["data"]:
-            if Path(reference).name == name and reference != name:
-                return reference, experiment["categorical"]
-    return name, []
+        named = [reference for reference in experiment["data"] if Path(reference).name == name]
+        candidates += [(reference, experiment["categorical"]) for reference in named]
+    for reference, categorical in candidates:
+        with contextlib.suppress(TabbenchError):  # a file that is gone, or has changed
+            manifests = resolve_data(reference, registry, offline=True, categorical=categorical)
+            if record["hashes"].get("data") in [manifest.key for manifest in manifests]:
+                return reference, categorical
+    return candidates[0] if candidates else (name, [])
 
 
 def _settings(record: Mapping[str, Any], spec: Spec, registry: Registry) -> dict[str, dict[str, Any]]:
@@ -149,7 +159,7 @@ def _settings(record: Mapping[str, Any], spec: Spec, registry: Registry) -> dict
         parts.insert(0, ("ssl", name, config.get("joint") or config["ssl"]))
     settings = {}
     for kind, name, values in parts:
-        usual = choose(spec, registry, kind, name).config
+        usual = choose(spec, registry, kind, name, record["data"]).config
         changed = {key: value for key, value in values.items() if key not in usual or usual[key] != value}
         if changed:
             settings[name] = changed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -115,6 +115,7 @@ def tabulate(
     fidelity: str | None = None,
     any_budget: bool = False,
     only: Collection[str] | None = None,
+    names: Mapping[str, str] | None = None,
 ) -> Table:
     """The table of a results folder.
 
@@ -125,10 +126,13 @@ def tabulate(
         fidelity: which records to compare; by default the highest that is there.
         any_budget: compare rows with different numbers of tuning trials; by default only the largest is shown.
         only: keys of the records to look at; all by default.
+        names: what to call datasets, by the start of their keys: the same content may be stored under another name.
     """
     if metric not in METRICS:
         raise UsageError(f"Unknown metric {metric!r}.{did_you_mean(metric, METRICS)}")
     records = _newest(_read(store, only))
+    for record in records:
+        record["data"] = (names or {}).get(record["data_key"], record["data"])
     present = sorted({record["fidelity"] for record in records}, key=_fidelity_order)
     chosen = fidelity if fidelity is not None else (present[0] if present else None)
     if fidelity is not None and fidelity not in present:
@@ -184,7 +188,18 @@ def _newest(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     for record in records:
         place = tuple(
             record[name]
-            for name in ("ssl", "model", "variant", "data", "split", "seed", "fidelity", "trials", "ssl_trials")
+            for name in (
+                "ssl",
+                "model",
+                "variant",
+                "data",
+                "data_key",
+                "split",
+                "seed",
+                "fidelity",
+                "trials",
+                "ssl_trials",
+            )
         )
         other = best.get(place)
         if other is None or _newness(record) >= _newness(other):

@@ -1,5 +1,6 @@
 """Published tables beside ours."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from harness import tabbench
 from test_store import record
 
 from tabbench.comparison import Comparison, compare
+from tabbench.errors import UsageError
 from tabbench.registry import make_registry
 from tabbench.report import tabulate
 from tabbench.store import Store
@@ -46,6 +48,9 @@ def test_own_figures_stand_beside_published_ones_in_their_unit(compared: Compari
     row = next(row for row in compared.rows if (row.ssl, row.model) == ("tjepa", "mlp"))
     assert row.cells["adult"].difference == pytest.approx(0.86 - 0.866)
     assert row.cells["california"].difference == pytest.approx(0.48 - 0.468), "both in standard deviations"
+    assert row.cells["california"].own_mean == 0.48
+    with pytest.raises(UsageError, match="Unknown metric of tjepa-paper 'time'"):
+        compare(dataclasses.replace(compared.table, metric="time"), "tjepa-paper", make_registry())
     own_only = next(row for row in compared.rows if row.ssl == "scarf")
     assert own_only.cells["adult"].published is None
 

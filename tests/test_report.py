@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from test_store import record
 
-from tabbench.cli.table import grid, notes
+from tabbench.cli.table import column_blocks, grid, notes
 from tabbench.errors import UsageError
 from tabbench.report import Row, Table, rank_values, tabulate
 from tabbench.store import Store
@@ -54,6 +54,7 @@ def test_flagged_and_failed_records_are_left_out_and_named(tmp_path: Path) -> No
     ])  # fmt: skip
     assert [row.ssl for row in table.rows] == ["a"]
     assert {item["reason"] for item in table.left_out} == {"flagged: collapsed embedding", "failed: no luck"}
+    assert "left out: 1 record(s) of c + mlp on wine: failed: no luck" in notes(table)
 
 
 def test_fidelities_never_share_a_table(tmp_path: Path) -> None:
@@ -133,3 +134,25 @@ def test_the_promised_json_shape(tmp_path: Path) -> None:
             assert {"mean", "std", "n", "rank"} <= set(cell)
     missing = value["rows"][0]["cells"]["ca"]
     assert missing == {"mean": None, "std": None, "n": 0, "rank": 2}
+
+
+def test_the_other_content_of_a_name_is_counted_among_what_is_left_out(tmp_path: Path) -> None:
+    table = make(tmp_path, [{"data_key": "old", "score": 0.9, "time": 1.0}, {"data_key": "new", "time": 2.0}])
+    assert row(table, "none").cells["wine"].n == 1
+    assert [item["reason"] for item in table.left_out] == ["an older content of wine"]
+
+
+def test_the_same_content_goes_by_the_name_that_the_user_gave(tmp_path: Path) -> None:
+    assert make(tmp_path, [{"data": "old name", "data_key": "w"}], names={"w": "new name"}).datasets == ["new name"]
+
+
+def test_small_errors_keep_their_digits(tmp_path: Path) -> None:
+    records = [{"metric": "rmse", "score": 1.4e-5, "seed": 0}, {"metric": "rmse", "score": 1.6e-5, "seed": 1}]
+    _, body = grid(make(tmp_path, records))
+    assert body[0][2] == "0.0000150 ± 0.0000014 (1)"
+
+
+def test_a_narrow_terminal_gets_blocks_of_columns() -> None:
+    assert column_blocks([10, 5, 20, 20, 20], None) == [[0, 1, 2, 3, 4]]
+    assert column_blocks([10, 5, 20, 20, 20], 60) == [[0, 1, 2, 3], [0, 1, 4]]
+    assert column_blocks([10, 5, 90], 60) == [[0, 1, 2]], "what fits nowhere is printed all the same"

@@ -244,6 +244,20 @@ def test_a_file_of_data_is_found_by_the_experiment(theirs: Path, tmp_path: Path)
     assert prepare_replay(record, store.root, data="moved/mine.csv:y").spec.data == ("moved/mine.csv:y",)
 
 
+def test_of_files_with_one_name_the_one_with_the_content_is_replayed(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    for folder, shift in (("a", 0), ("b", 1)):
+        (tmp_path / folder).mkdir()
+        rows = "\n".join(f"{i % 7},{(i + shift) % 3},{'ab'[i % 2]}" for i in range(60))
+        (tmp_path / folder / "t.csv").write_text(f"x,colour,y\n{rows}\n")
+        run = ("run", "--ssl", "none", "--model", "linear", "--preset", "quick", "--offline", "-q", "--categorical")
+        assert tabbench(*run, "colour", "--data", f"{tmp_path / folder}/t.csv:y", "--results", results).returncode == 0
+    records = Store(results).records()
+    found = [prepare_replay(record, results).spec for record in records]
+    assert {Path(spec.data[0]).parent.name for spec in found} == {"a", "b"}
+    assert {spec.categorical for spec in found} == {("colour",)}
+
+
 def test_what_cannot_be_replayed_is_said_in_one_line(theirs: Path, tmp_path: Path) -> None:
     good = next(record for record in written_records(theirs) if seed_one(record))
     failed = next(record for record in written_records(theirs) if record["status"] == "failed")

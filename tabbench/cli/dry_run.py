@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tabbench.cli.display import duration
+from tabbench.cli.run import check_names
 from tabbench.contracts import Limits
 from tabbench.data.cache import Manifest, cache_dir
-from tabbench.data.references import peek_data, resolve_data
+from tabbench.data.references import is_file, peek_data, resolve_data
 from tabbench.errors import DataError
 from tabbench.execution import what_to_do
 from tabbench.job import Job, content_key
@@ -25,7 +26,7 @@ CALIBRATION_TIMEOUT = 30.0
 """Seconds after which a training that has not ended one epoch on few rows counts as unknown."""
 
 
-def print_plan(spec: Spec, registry: Registry, store: Store, calibrate: bool = False) -> None:
+def print_plan(spec: Spec, registry: Registry, store: Store, *, offline: bool = False, calibrate: bool = False) -> None:
     """Print the plan. Datasets that are not in the cache are planned by what is expected of them."""
     manifests, absent = find_manifests(spec, registry)
     plan = make_plan(spec, registry, manifests)
@@ -44,7 +45,8 @@ def print_plan(spec: Spec, registry: Registry, store: Store, calibrate: bool = F
     timings = Calibration(registry, list(todo.values())) if calibrate else Timings(store)
     print(timings.describe(todo.values()))
     if absent:
-        print(f"not in the cache yet, to be fetched first: {', '.join(absent)}")
+        todo_first = "and --offline forbids to fetch them" if offline else "to be fetched first"
+        print(f"not in the cache yet, {todo_first}: {', '.join(absent)}")
 
 
 def find_manifests(spec: Spec, registry: Registry) -> tuple[list[Manifest], list[str]]:
@@ -52,14 +54,18 @@ def find_manifests(spec: Spec, registry: Registry) -> tuple[list[Manifest], list
     manifests: dict[str, Manifest] = {}
     absent = []
     for reference in spec.data:
-        for name, manifest in peek_data(reference, registry, categorical=spec.categorical):
-            if manifest is None:
-                try:  # some datasets need no network
-                    (manifest,) = resolve_data(name, registry, offline=True)
-                except DataError:
-                    absent.append(name)
-                    manifest = expected_manifest(name, registry)
-            manifests.setdefault(name, manifest)
+        if is_file(reference, registry):  # it is read as a run would read it, mistakes included
+            (manifest,) = resolve_data(reference, registry, offline=True, categorical=spec.categorical)
+            manifests.setdefault(manifest.name, manifest)
+            check_names(manifests.values(), manifest)
+            continue
+        for name, cached in peek_data(reference, registry):
+            try:  # some datasets need no network
+                found = [cached] if cached is not None else resolve_data(name, registry, offline=True)
+            except DataError:
+                absent.append(name)
+                found = [expected_manifest(name, registry)]
+            manifests.setdefault(name, found[0])
     return list(manifests.values()), absent
 
 

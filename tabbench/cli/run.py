@@ -2,7 +2,7 @@
 
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,7 +105,7 @@ def run(
         if not given.get(option):
             raise UsageError(f"--{option} is missing. Available: {', '.join(registry.names(kind))}.")
     demo = {DEFAULT_DATA, *(entry.name for entry in registry.groups().get(DEFAULT_DATA, []))}
-    on_demo = set(given.get("data", [DEFAULT_DATA])) <= demo
+    on_demo = {name.lower() for name in given.get("data", [DEFAULT_DATA])} <= demo
     spec = make_spec(given, default_preset="quick" if on_demo else "standard")
     # Wrong names are told before anything is downloaded.
     options = Options(
@@ -120,7 +120,7 @@ def run(
     )
     make_plan(spec, registry, [])
     if dry_run:
-        print_plan(spec, registry, Store(results), calibrate)
+        print_plan(spec, registry, Store(results), offline=offline, calibrate=calibrate)
         return
     display = make_display(quiet=quiet, verbose=verbose)
     manifests = find_data(spec, registry, offline, display.say)
@@ -164,13 +164,29 @@ def _seconds(text: str | None) -> float | None:
 
 def find_data(spec: "Spec", registry: "Registry", offline: bool, say: Callable[[str], None]) -> "list[Manifest]":
     """Every dataset of the experiment, in the cache."""
-    from tabbench.data.references import resolve_data
+    from tabbench.data.references import is_file, resolve_data
 
     found: dict[str, Manifest] = {}
     for reference in spec.data:
         for manifest in resolve_data(reference, registry, offline=offline, categorical=spec.categorical, progress=say):
+            if manifest.name not in found and is_file(reference, registry):
+                for note in manifest.notes:
+                    say(f"{manifest.name}: {note}")
             found.setdefault(manifest.name, manifest)
+            check_names(found.values(), manifest)
     return list(found.values())
+
+
+def check_names(manifests: "Iterable[Manifest]", new: "Manifest") -> None:
+    """Refuse two tables of one name, and one table by two names: their results could not be told apart."""
+    for manifest in manifests:
+        if manifest.name == new.name and manifest.key != new.key:
+            raise UsageError(
+                f"two different tables go by the name {new.name!r}: import one of them under a name of its own "
+                "(tabbench data import NAME FILE --target T)"
+            )
+        if manifest.name != new.name and manifest.key == new.key:
+            raise UsageError(f"{manifest.name!r} and {new.name!r} are the same table: name one of them")
 
 
 def execute(
@@ -209,7 +225,8 @@ def execute(
         interrupted = True
     summary = execution.summary
     display.summary(summary, interrupted)
-    print_table(store, only=[step.key for step in plan.records])
+    names = {manifest.key[:12]: manifest.name for manifest in manifests}
+    print_table(store, [step.key for step in plan.records], names)
     if interrupted:
         return INTERRUPTED
     return FAILED if summary.failures or summary.not_reached else 0

@@ -3,10 +3,12 @@
 import csv
 import io
 import json
+import math
+import shutil
 import string
 import sys
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -19,8 +21,12 @@ if TYPE_CHECKING:
     from tabbench.report import Cell, Missing, Table, Ties
     from tabbench.store import Store
 
+GAP = 2
+"""Spaces between two columns of a terminal's table."""
 SHORT = 24
 """Longer settings of a row stand below the table."""
+NAMED = 4
+"""So many rows are named for each reason to leave records out."""
 FORMATS = ("terminal", "markdown", "latex", "csv", "json")
 
 
@@ -68,11 +74,11 @@ def table(
     show_comparison(compare(made, against, make_registry(), *rules), layout)
 
 
-def print_table(store: "Store", only: Collection[str]) -> None:
-    """The table of the given records, for the end of a run."""
+def print_table(store: "Store", only: Collection[str], names: Mapping[str, str]) -> None:
+    """The table of the given records, for the end of a run; ``names`` as in ``tabulate``."""
     from tabbench.report import tabulate
 
-    made = tabulate(store, "rank", only=only)
+    made = tabulate(store, "rank", only=only, names=names)
     if made.rows or made.left_out:
         show(made, "terminal")
 
@@ -84,7 +90,9 @@ def show(made: "Table", layout: str) -> None:
     elif layout == "csv":
         _print_csv(_numbers(made))
     elif not made.rows and layout == "terminal":
-        print("no records to show yet", file=sys.stderr)
+        print("no records to show yet" if not made.left_out else "no record can be shown", file=sys.stderr)
+        for line in notes(made):
+            print(line)
     else:
         headers, body = grid(made)
         best = [[number >= 2 and text.endswith("(1)") for number, text in enumerate(line)] for line in body]
@@ -92,9 +100,12 @@ def show(made: "Table", layout: str) -> None:
 
 
 def show_comparison(compared: "Comparison", layout: str) -> None:
-    """Print ours beside theirs: ``own | published (difference)`` in each cell."""
+    """Print ours beside theirs: ``own / published (difference)`` in each cell."""
     if layout == "json":
         print(json.dumps(compared.to_json(), indent=1))
+        return
+    if layout == "csv":
+        _print_csv(_compared_numbers(compared))
         return
     headers = ["SSL", "model", *compared.datasets, "own rank", "printed rank", "recomputed rank"]
     body: list[list[str]] = []
@@ -112,22 +123,34 @@ def show_comparison(compared: "Comparison", layout: str) -> None:
         own_rank = None if row.own is None else row.own.average_rank
         line += ["" if rank is None else f"{rank:.2f}" for rank in (own_rank, row.published_rank, row.recomputed_rank)]
         body.append(line)
-    if layout == "csv":
-        _print_csv([headers, *body])
-        return
-    under = [f"own | published (difference in the published unit); against {compared.reference}."]
+    under = [f"own / published (difference), in the published unit; against {compared.reference}."]
     under += [f"Recomputed ranks: from the printed means, ties {compared.table.convention['ties']}, missing cells "
               f"{compared.table.convention['missing']}."]  # fmt: skip
     under += [f"[{number}] {caveat}" for caveat, number in caveats.items()]
-    _print_grid(headers, body, under + notes(compared.table), layout)
+    _print_grid(headers, body, under + notes(compared.table, with_spread=False), layout)
 
 
 def _compared(cell: "ComparedCell") -> str:
-    own = "-" if cell.own["mean"] is None else f"{cell.own['mean']:.3f}"
+    own = "-" if cell.own_mean is None else f"{cell.own_mean:.3f}"
     if cell.published is None:
         return own if own != "-" else ""
     difference = "" if cell.difference is None else f" ({cell.difference:+.3f})"
-    return f"{own} | {cell.published.mean:.3f}{difference}"
+    return f"{own} / {cell.published.mean:.3f}{difference}"
+
+
+def _compared_numbers(compared: "Comparison") -> list[list[Any]]:
+    """One line per cell, with full precision and its caveat, for programs that read CSV."""
+    names = "ssl model variant dataset own n published published_std difference caveat own_rank published_rank"
+    lines: list[list[Any]] = [[*names.split(), "recomputed_rank"]]
+    for row in compared.rows:
+        own_rank, variant = (None, "") if row.own is None else (row.own.average_rank, row.own.variant)
+        for name in compared.datasets:
+            cell, theirs = row.cells[name], row.cells[name].published
+            published = [None, None] if theirs is None else [theirs.mean, theirs.std]
+            caveat = "" if theirs is None else theirs.caveat
+            lines.append([row.ssl, row.model, variant, name, cell.own_mean, cell.own["n"], *published, cell.difference,
+                          caveat, own_rank, row.published_rank, row.recomputed_rank])  # fmt: skip
+    return lines
 
 
 def _print_csv(lines: list[list[Any]]) -> None:
@@ -145,9 +168,11 @@ def _print_grid(
     else:
         from tabulate import tabulate as lay_out
 
-        # A bar would end a markdown cell.
+        # A bar would end a markdown cell. Figures are text here: 1.00 must not become 1.
         cells = [[text.replace("|", "/") for text in line] for line in body]
-        print(lay_out(cells, headers, tablefmt="github" if layout == "markdown" else "latex_booktabs"))
+        aligned = ["left"] * 2 + ["right"] * (len(headers) - 2)
+        style = "github" if layout == "markdown" else "latex_booktabs"
+        print(lay_out(cells, headers, tablefmt=style, disable_numparse=True, colalign=aligned if body else None))
         if layout == "markdown":
             print()
     comment = "% " if layout == "latex" else ""
@@ -185,7 +210,9 @@ def variant_marks(made: "Table") -> dict[str, str]:
 def _cell(cell: "Cell", ranked: bool) -> str:
     if cell.mean is None:
         return "-"
-    digits = 3 if abs(cell.mean) < 10 else 2
+    size = abs(cell.mean)
+    # At least three significant digits: an error of 1.4e-5 is not 0.000.
+    digits = 2 if size >= 10 else 3 if size >= 0.1 or not size else min(2 - math.floor(math.log10(size)), 12)
     text = f"{cell.mean:.{digits}f}"
     if cell.std is not None:
         text += f" ± {cell.std:.{digits}f}"
@@ -204,8 +231,8 @@ def _numbers(made: "Table") -> list[list[Any]]:
     return lines
 
 
-def notes(made: "Table") -> list[str]:
-    """What the reader must know, under the table."""
+def notes(made: "Table", with_spread: bool = True) -> list[str]:
+    """What the reader must know, under the table; ``with_spread`` if its cells show spread and ranks."""
     from tabbench.report import describe_budget
 
     lines = []
@@ -215,10 +242,10 @@ def notes(made: "Table") -> list[str]:
         budgets = {row.budget for row in made.rows}
         tuning = f"tuned with {describe_budget(budgets.pop())}" if len(budgets) == 1 else "different tuning budgets"
         lines.append(
-            f"fidelity {made.fidelity}; {tuning}; {spread} record(s) a cell; "
-            "mean ± standard deviation over splits and seeds."
+            f"fidelity {made.fidelity}; {tuning}; {spread} record(s) a cell"
+            + ("; mean ± standard deviation over splits and seeds." if with_spread else ".")
         )
-    if made.metric == "rank":
+    if made.metric == "rank" and with_spread:
         rules = {"last": "missing cells are ranked last", "skip": "missing cells are not ranked"}
         lines.append(
             f"Ranks in parentheses: per dataset on means, ties get the {made.convention['ties']} rank, "
@@ -227,11 +254,23 @@ def notes(made: "Table") -> list[str]:
     lines += [f"[{mark}] {variant}" for variant, mark in variant_marks(made).items() if mark != variant]
     if any(row.uses_labels for row in made.rows):
         lines.append("* uses labels in its first stage: ranked apart from label-free rows.")
-    reasons = Counter(str(item["reason"]) for item in made.left_out if "records" not in item)
     for item in made.left_out:
         if "records" in item:
             lines.append(f"left out: {item['records']} record(s), {item['reason']}")
-    lines += [f"left out: {count} record(s), {reason}" for reason, count in reasons.most_common()]
+    return lines + _left_out_by_name(made)
+
+
+def _left_out_by_name(made: "Table") -> list[str]:
+    """A line for each reason, with the rows that it hit."""
+    places: dict[str, Counter[str]] = {}
+    for item in made.left_out:
+        if "records" not in item:
+            place = f"{item['ssl']} + {item['model']} on {item['data']}"
+            places.setdefault(str(item["reason"]), Counter())[place] += 1
+    lines = []
+    for reason, hit in sorted(places.items(), key=lambda pair: -pair[1].total()):
+        names = ", ".join(list(hit)[:NAMED]) + (f" and {len(hit) - NAMED} more" if len(hit) > NAMED else "")
+        lines.append(f"left out: {hit.total()} record(s) of {names}: {reason}")
     return lines
 
 
@@ -240,16 +279,35 @@ def _print_rich(headers: list[str], body: list[list[str]], strong: list[list[boo
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    rich_table = RichTable(box=None, pad_edge=False, header_style="bold")
-    for number, header in enumerate(headers):
-        rich_table.add_column(header.replace(" (", "\n("), justify="left" if number < 2 else "right", no_wrap=True)
-    for i, line in enumerate(body):
-        rich_table.add_row(
-            *(Text(text, style="bold" if strong is not None and strong[i][j] else "") for j, text in enumerate(line))
-        )
-    # Elsewhere than on a terminal nothing is cut, however wide the table is.
-    width = None if sys.stdout.isatty() else 1000
-    console = Console(width=width, highlight=False)
-    with console.capture() as capture:
-        console.print(rich_table)
-    print("\n".join(line.rstrip() for line in capture.get().splitlines()))
+    # Nothing is cut: on a narrow terminal the datasets come in blocks, elsewhere a table is as wide as it is.
+    titles = [header.replace(" (", "\n(") for header in headers]
+    widths = [
+        max(len(text) for text in [*title.split("\n"), *(line[j] for line in body)]) + GAP
+        for j, title in enumerate(titles)
+    ]
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    for number, block in enumerate(column_blocks(widths, room)):
+        rich_table = RichTable(box=None, pad_edge=False, header_style="bold")
+        for j in block:
+            rich_table.add_column(titles[j], justify="left" if j < 2 else "right", no_wrap=True)
+        for i, line in enumerate(body):
+            rich_table.add_row(
+                *(Text(line[j], style="bold" if strong is not None and strong[i][j] else "") for j in block)
+            )
+        console = Console(width=1000, highlight=False)
+        with console.capture() as capture:
+            console.print(rich_table)
+        if number:
+            print()
+        print("\n".join(line.rstrip() for line in capture.get().splitlines()))
+
+
+def column_blocks(widths: list[int], room: int | None) -> list[list[int]]:
+    """Columns that fit side by side; the first two, which name the row, begin every block."""
+    named = [0, 1]
+    blocks = [[*named]]
+    for j in range(2, len(widths)):
+        if room is not None and len(blocks[-1]) > 2 and sum(widths[i] for i in [*blocks[-1], j]) > room:
+            blocks.append([*named])
+        blocks[-1].append(j)
+    return blocks

@@ -156,6 +156,11 @@ def parse_file_reference(reference: str) -> FileReference | None:
     return None
 
 
+def is_file(reference: str, registry: Registry) -> bool:
+    """Whether a reference is FILE:TARGET, and not a name."""
+    return any(isinstance(source, FileReference) for source in find_sources(reference, registry))
+
+
 def find_sources(reference: str, registry: Registry) -> list[Entry] | list[FileReference] | list[Manifest]:
     """What a reference stands for: registered datasets, one file, or one imported table."""
     groups = registry.groups()
