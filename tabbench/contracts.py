@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 from tabbench.config import Config as AnyConfig
 from tabbench.context import Context
-from tabbench.errors import PluginError
+from tabbench.errors import DataError, PluginError
 from tabbench.table import Features, Labelled, Representation, Schema, Table, Task
 
 if TYPE_CHECKING:
@@ -234,10 +234,26 @@ class Dataset(ABC):
     def accept(self, loaded: LoadedData) -> LoadedData:
         """Check a table that a user imports under this dataset's name, and bring it to the form that ``load`` gives.
 
+        Here it is compared with what ``load`` gives offline. A dataset that must be downloaded overrides this with
+        checks of its own, or cannot be imported.
+
         Raises:
-            DataError: it is another table; the message says what was expected and what was found.
+            DataError: it is another table, or nothing is known to compare it with; the message says what was expected
+                and what was found.
         """
-        return loaded
+        from tabbench.data.cache import cache_dir
+        from tabbench.data.matching import match
+
+        try:
+            known = self.load(cache_dir(), offline=True)
+        except DataError as error:
+            raise DataError(
+                f"whether this is the dataset of that name cannot be checked ({error}): import it under another name"
+            ) from None
+        try:
+            return match(loaded, known)
+        except DataError as error:
+            raise DataError(f"this is not the dataset of that name: {error}; import it under another name") from None
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,12 @@
 """From what users type to cached tables."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
+from tabbench_demo.datasets import DemoDataset
 
 from tabbench import DataError, UsageError
 from tabbench.data.cache import cache_dir, list_cached, read_frame
@@ -115,6 +117,52 @@ def test_an_import_under_a_known_name_must_be_that_dataset(registry: Registry, c
     with pytest.raises(DataError, match=r"this is not adult \(OpenML 1590\): 150 rows instead of 48,842"):
         import_file("AD", csv, "species", registry)
     assert list_cached() == []
+
+
+def write_wine(path: Path, change: Callable[[pd.DataFrame], pd.DataFrame]) -> Path:
+    loaded = DemoDataset("wine").load(path, offline=True)
+    change(loaded.frame).to_csv(path, index=False)
+    return path
+
+
+def test_a_demo_table_can_be_imported_from_a_copy_of_it(registry: Registry, tmp_path: Path) -> None:
+    [loaded] = resolve_data("wine", registry)
+    path = write_wine(tmp_path / "w.csv", lambda frame: frame.rename(columns={"target": "y"}))
+    imported = import_file("wine", path, "y", registry)
+    assert (imported.key, imported.target, imported.source) == (loaded.key, "target", "file w.csv")
+    loaded = resolve_data("diabetes", registry)[0]
+    read_frame(loaded).to_csv(path, index=False)
+    assert import_file("diabetes", path, "target", registry).key == loaded.key, "whatever type a file gives a category"
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda frame: frame.drop(columns="hue"), "there is no column 'hue'"),
+        (lambda frame: frame.assign(more=1), "a column too much: 'more'"),
+        (lambda frame: frame.head(100), "100 rows instead of 178"),
+        (lambda frame: frame.assign(hue=frame["hue"] + 0.01), "row 1 has 1.05 in 'hue' instead of 1.04"),
+        (lambda frame: frame.assign(hue="red"), "row 1 has red in 'hue' instead of 1.04"),
+        (lambda frame: frame.assign(target="a"), "row 1 has a in 'target' instead of class_0"),
+    ],
+)
+def test_another_table_is_refused_under_the_name_of_a_demo_table(
+    registry: Registry, tmp_path: Path, change: Callable[[pd.DataFrame], pd.DataFrame], message: str
+) -> None:
+    path = write_wine(tmp_path / "w.csv", change)
+    with pytest.raises(DataError) as caught:
+        import_file("wine", path, "target", registry)
+    assert str(caught.value) == f"{path}: this is not the dataset of that name: {message}; import it under another name"
+    assert list_cached() == []
+
+
+def test_a_dataset_that_cannot_be_compared_is_not_replaced(csv: Path, tmp_path: Path) -> None:
+    file = tmp_path / "far.py"
+    file.write_text(
+        PLUGIN.replace("Counting.calls += 1", "from tabbench import DataError; raise DataError('far away')")
+    )
+    with pytest.raises(DataError, match=r"cannot be checked \(far away\): import it under another name"):
+        import_file("counting", csv, "species", make_registry([file], points=[]))
 
 
 @pytest.mark.parametrize(
