@@ -11,6 +11,7 @@ def tabbench_ssl_methods() -> list[Plugin]:
             "tabbench_tjepa.method:TJEPA",
             config="tabbench_tjepa.config:TJEPAConfig",
             summary="predict the latent representation of some features of a row from that of others",
+            revision=2,
             paper="Thimonier et al., ICLR 2025",
         )
     ]

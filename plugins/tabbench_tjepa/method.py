@@ -12,6 +12,7 @@ the predictor and the loss, ``training.py`` the optimisation, ``config.py`` the 
 from __future__ import annotations
 
 import tempfile
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -27,7 +28,7 @@ from tabbench_tjepa.networks import Encoder, TJEPANetworks
 from tabbench_tjepa.training import Training
 
 MAPPED_BYTES = 1 << 30
-"""A larger representation is written to a temporary memory-mapped file."""
+"""A larger representation is written to a temporary memory-mapped file; where the memory is known, a quarter of it."""
 SCALED_AT_ONCE = 8192
 """Rows; the scaler works in double precision."""
 
@@ -37,13 +38,15 @@ class TJEPA(SSLMethod):
 
     Config = TJEPAConfig
     config: TJEPAConfig
+    memory: int | None = None
+    scratch: Path | None = None
 
     def initialise(self, table: Table, context: Context) -> None:
         """Fit the scaler on ``table`` and build the networks: all that comes before the first step."""
         if not len(table):
             raise DataError("T-JEPA cannot learn from a table without rows")
         self.schema = table.schema
-        self.device = context.device
+        self.device, self.memory, self.scratch = context.device, context.memory, context.scratch
         self.sizes = self._mask_sizes()
         self.scaler = Scaler(self.config.scaling).fit(table.numeric)
         self.missing: NDArray[np.bool_] = np.any(np.isnan(table.numeric), axis=0)
@@ -66,7 +69,7 @@ class TJEPA(SSLMethod):
     def encode(self, table: Table) -> Representation:
         """Tokens ``(rows, d, h)`` of the whole rows, nothing masked, [REG] dropped."""
         shape = (len(table), self.schema.n_features, self.config.model_dim_hidden)
-        array = _empty(shape)
+        array = self._empty(shape)
         at_once = encode_rows(self.config, self.schema.n_features, self.device)
         for start in range(0, len(table), at_once):
             part = slice(start, start + at_once)
@@ -117,10 +120,11 @@ class TJEPA(SSLMethod):
             (config.mask_min_trgt_share, config.mask_max_trgt_share),
         )
 
-
-def _empty(shape: tuple[int, int, int]) -> NDArray[np.float32]:
-    """An array in memory, or in a temporary file that goes when the array does."""
-    if np.prod(shape) * 4 <= MAPPED_BYTES:
-        return np.empty(shape, dtype=np.float32)
-    with tempfile.TemporaryFile() as file:
-        return np.memmap(file, dtype=np.float32, mode="w+", shape=shape)
+    def _empty(self, shape: tuple[int, int, int]) -> NDArray[np.float32]:
+        """An array in memory, or in a temporary file that goes when the array does."""
+        if np.prod(shape) * 4 <= (MAPPED_BYTES if self.memory is None else self.memory // 4):
+            return np.empty(shape, dtype=np.float32)
+        if self.scratch is not None:  # the system's folder for temporary files may be memory, too
+            self.scratch.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=self.scratch) as file:
+            return np.memmap(file, dtype=np.float32, mode="w+", shape=shape)

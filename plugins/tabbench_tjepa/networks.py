@@ -10,11 +10,13 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - the name everybody uses
 from torch import Tensor, nn
 
-from tabbench import Schema
+from tabbench import Schema, UsageError
 from tabbench.nn import FeatureTokenizer, TokenRows, TransformerEncoder, ema_copy, sincos_positions
 from tabbench_tjepa.config import TJEPAConfig
 from tabbench_tjepa.masks import Masks
 
+MAX_MLP_WEIGHTS = 2**28
+"""1 GiB, and four times as much with gradients and moments."""
 SINCOS_BASE = 100.0
 """Of the encoder's fixed positions in the authors' code; their predictor has the usual 10,000."""
 
@@ -131,6 +133,12 @@ class MLPPredictor(nn.Module):
     def __init__(self, config: TJEPAConfig, n_features: int) -> None:
         super().__init__()
         h, hidden = config.model_dim_hidden, config.pred_dim_feedforward
+        n_weights = n_features * (n_features + 1) * h * hidden
+        if n_weights > MAX_MLP_WEIGHTS:
+            raise UsageError(
+                f"predictor=mlp has {n_weights / 1e9:.1f} billion weights for {n_features} features: "
+                "take predictor=transformer, or a smaller model_dim_hidden or pred_dim_feedforward"
+            )
         self.weight1 = nn.Parameter(torch.empty(n_features, n_features * h, hidden))
         self.bias1 = nn.Parameter(torch.zeros(n_features, 1, hidden))
         self.weight2 = nn.Parameter(torch.empty(n_features, hidden, h))

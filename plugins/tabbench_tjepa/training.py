@@ -38,7 +38,7 @@ from tabbench_tjepa.checkpoint import (
 from tabbench_tjepa.config import TJEPAConfig
 from tabbench_tjepa.masks import draw_masks
 from tabbench_tjepa.memory import RESIDENT, device_memory, encode_rows, micro_batch_rows, parts
-from tabbench_tjepa.networks import TJEPANetworks
+from tabbench_tjepa.networks import MLPPredictor, TJEPANetworks
 
 if TYPE_CHECKING:
     from tabbench_tjepa.method import TJEPA
@@ -73,30 +73,35 @@ class Training:
         self.sample = self._draw_sample()
         self.fingerprint = _fingerprint(method, table, context)
         self.saved_at = time.monotonic()
+        self.unwritten: tuple[dict[str, Tensor], dict[str, Any]] | None = None
 
     def run(self) -> None:
         """Train to the end, from the last checkpoint if there is one; then keep the best weights."""
-        total = self.config.exp_epochs
         if not self._resume():
             self.start = self._watch()
         self._publish()
-        while self.epoch < total:
-            values = {**self._train_epoch(), **self._watch()}
-            self.epoch += 1
-            if self.context.probe is not None and (self.epoch % self.config.probe_every == 0 or self.epoch == total):
-                values["probe"] = self._probe(self.context.probe)
-            for name, value in values.items():
-                if name != "probe":
-                    self.curves.setdefault(name, []).append(value)
-            self._publish()
-            self._save_if_due()
-            try:
-                self.context.report(self.epoch, total, **values)
-            except Interruption:
-                self._save()
-                raise
+        try:
+            while self.epoch < self.config.exp_epochs:
+                self._run_epoch()
+        except Interruption:
+            self._write()
+            raise
         if self.best:
             self.networks.load_state_dict(self.best)
+
+    def _run_epoch(self) -> None:
+        """Train for an epoch, look at what it did, and tell."""
+        total = self.config.exp_epochs
+        values = {**self._train_epoch(), **self._watch()}
+        self.epoch += 1
+        if self.context.probe is not None and (self.epoch % self.config.probe_every == 0 or self.epoch == total):
+            values["probe"] = self._probe(self.context.probe)
+        for name, value in values.items():
+            if name != "probe":
+                self.curves.setdefault(name, []).append(value)
+        self._publish()
+        self._keep()
+        self.context.report(self.epoch, total, **values)
 
     def _train_epoch(self) -> dict[str, float]:
         """One pass over the shuffled training rows; the mean loss and the last momentum."""
@@ -104,6 +109,7 @@ class Training:
         loss = torch.zeros((), device=self.method.device)
         batches = shuffled_batches(len(self.rows), self.batch_size, self.order)
         for batch in batches:
+            self.context.check_deadline(f"in epoch {self.epoch + 1} of {self.config.exp_epochs}")  # which can be long
             loss += self.train_step(self._rows(batch)) * len(batch)
         self.networks.eval()
         mean = float(loss) / len(self.rows)
@@ -195,11 +201,8 @@ class Training:
     def _generators(self) -> dict[str, torch.Generator]:
         return {"order": self.order, "mask sizes": self.mask_sizes, "masks": self.masks}
 
-    def _save_if_due(self) -> None:
-        if time.monotonic() - self.saved_at >= self.config.checkpoint_seconds:
-            self._save()
-
-    def _save(self) -> None:
+    def _keep(self) -> None:
+        """Hold on to the end of this epoch, in a file if that is due: an interruption may come amid the next epoch."""
         if self.context.scratch is None:
             return
         tensors = {
@@ -217,8 +220,19 @@ class Training:
             "best_score": self.best_score if self.best else None,
             "best_epoch": self.best_epoch,
         }
-        write_checkpoint(self.context.scratch, self.fingerprint, tensors, values)
-        self.saved_at = time.monotonic()
+        if time.monotonic() - self.saved_at >= self.config.checkpoint_seconds:
+            self.unwritten = tensors, values
+            self._write()
+        else:
+            copies = {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
+            self.unwritten = copies, values
+
+    def _write(self) -> None:
+        """Leave a checkpoint of the last epoch's end behind, unless there is one."""
+        if self.context.scratch is not None and self.unwritten is not None:
+            write_checkpoint(self.context.scratch, self.fingerprint, *self.unwritten)
+            self.unwritten = None
+            self.saved_at = time.monotonic()
 
     def _resume(self) -> bool:
         """Take up the last checkpoint of this training, so that all goes on as if it had never stopped."""
@@ -246,8 +260,10 @@ def choose_batch_size(n_rows: int) -> int:
 
 
 def make_optimizer(networks: TJEPANetworks, config: TJEPAConfig) -> torch.optim.AdamW:
-    """AdamW on the context encoder and the predictor; only the matrices of linear layers decay."""
+    """AdamW on the context encoder and the predictor; only the matrices of linear layers and MLPs decay."""
     decaying = {module.weight for module in networks.modules() if isinstance(module, nn.Linear)}
+    if isinstance(networks.predictor, MLPPredictor):
+        decaying |= {networks.predictor.weight1, networks.predictor.weight2}
     learning = [parameter for parameter in networks.parameters() if parameter.requires_grad]
     groups = [
         {"params": [p for p in learning if p in decaying], "weight_decay": config.exp_weight_decay},

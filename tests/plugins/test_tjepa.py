@@ -1,3 +1,4 @@
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from tabbench_tjepa.memory import micro_batch_rows
 from tabbench_tjepa.method import TJEPA
 from tabbench_tjepa.training import Training, choose_batch_size
 
-from tabbench import Context, DataError, DeadlineReached, Schema, TabbenchError, Table, UsageError
+from tabbench import Context, DataError, DeadlineReached, Pruned, Schema, TabbenchError, Table, UsageError
 from tabbench.data.tables import fit_schema, to_table
 
 TINY: dict[str, Any] = {
@@ -154,13 +155,62 @@ def test_a_checkpoint_of_another_training_is_not_resumed(tmp_path: Path) -> None
     assert same_weights(pretrained(context, exp_lr=3e-4), pretrained(exp_lr=3e-4))
 
 
-def test_a_deadline_leaves_a_checkpoint_behind(tmp_path: Path) -> None:
-    with pytest.raises(DeadlineReached):
-        pretrained(Context(scratch=tmp_path, deadline=0.0))
+class Clock(Context):
+    """The time is used up when it is looked at for the sixth time: in the second step of the second epoch."""
+
+    looks = 0
+
+    def check_deadline(self, where: str) -> None:
+        self.looks += 1
+        if self.looks == 6:
+            raise DeadlineReached(where)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1e9], ids=["written already", "kept in memory"])
+def test_a_deadline_amid_an_epoch_leaves_a_checkpoint_of_the_last_ones_end_behind(
+    tmp_path: Path, seconds: float
+) -> None:
+    settings: dict[str, Any] = {"checkpoint_seconds": seconds, "model_dropout_prob": 0.1}
+    with pytest.raises(DeadlineReached, match="in epoch 2 of 4"):
+        pretrained(Clock(scratch=tmp_path), **settings)
     epochs: list[int] = []
-    resumed = pretrained(Context(scratch=tmp_path, on_report=lambda epoch, total, metrics: epochs.append(epoch)))
+    context = Context(scratch=tmp_path, on_report=lambda epoch, total, metrics: epochs.append(epoch))
+    resumed = pretrained(context, **settings)
     assert epochs == [2, 3, 4]
-    assert same_weights(resumed, pretrained())
+    assert same_weights(resumed, pretrained(**settings))
+
+
+def test_a_deadline_in_the_first_epoch_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(DeadlineReached, match="in epoch 1 of 4"):
+        pretrained(Context(scratch=tmp_path, deadline=0.0))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_trial_that_is_given_up_leaves_a_checkpoint_behind(tmp_path: Path) -> None:
+    def give_up(epoch: int, total: int, metrics: dict[str, float]) -> None:
+        if epoch == 2:
+            raise Pruned
+
+    with pytest.raises(Pruned):
+        pretrained(Context(scratch=tmp_path, on_report=give_up))
+    epochs: list[int] = []
+    pretrained(Context(scratch=tmp_path, on_report=lambda epoch, total, metrics: epochs.append(epoch)))
+    assert epochs == [3, 4]
+
+
+def test_the_target_encoder_follows_the_weights_after_the_step() -> None:
+    method, context, table = TJEPA(**TINY, model_ema_start=0.9), Context(), mixed_table()
+    method.initialise(table, context)
+    training = Training(method, table, context)
+    networks = method.networks
+    for step in range(2):
+        before = [parameter.clone() for parameter in networks.target_encoder.parameters()]
+        momentum = training._momentum(step)
+        training.train_step(training.rows)
+        pairs = zip(before, networks.context_encoder.parameters(), networks.target_encoder.parameters(), strict=True)
+        for old, followed, target in pairs:
+            torch.testing.assert_close(target, momentum * old + (1 - momentum) * followed.detach())
+    assert not torch.equal(networks.target_encoder.reg, networks.context_encoder.reg)
 
 
 def test_the_best_weights_by_probe_are_kept() -> None:
@@ -393,6 +443,32 @@ def test_a_large_representation_is_a_memory_mapped_file(monkeypatch: pytest.Monk
     mapped = method.encode(table).array
     assert isinstance(mapped, np.memmap)
     np.testing.assert_array_equal(mapped, expected)
+
+
+def test_the_file_is_in_the_jobs_folder_and_its_limit_a_quarter_of_the_jobs_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders: list[Path | None] = []
+    original = tempfile.TemporaryFile
+
+    def spy(*, dir: Path | None) -> Any:  # noqa: A002 - the standard library's name
+        folders.append(dir)
+        return original(dir=dir)
+
+    monkeypatch.setattr("tempfile.TemporaryFile", spy)
+    table = mixed_table()
+    size = 70 * 5 * 8 * 4
+    for memory, mapped in ((4 * size, False), (4 * size - 4, True)):
+        method = TJEPA(**TINY)
+        method.initialise(table, Context(memory=memory, scratch=tmp_path / "job"))
+        assert isinstance(method.encode(table).array, np.memmap) == mapped
+    assert folders == [tmp_path / "job"]
+
+
+def test_an_mlp_predictor_too_large_for_any_memory_is_refused_in_words() -> None:
+    method = TJEPA(masking="zero", predictor="mlp")
+    with pytest.raises(UsageError, match=r"10.1 billion weights for 784 features"):
+        method.initialise(small_table(784, 0), Context())
 
 
 def test_inputs_stay_as_they_are_even_read_only() -> None:

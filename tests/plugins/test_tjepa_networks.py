@@ -214,6 +214,19 @@ def test_fixed_positions_do_not_learn() -> None:
     assert not networks.predictor.positions.requires_grad
 
 
+@pytest.mark.parametrize("settings", VARIANTS, ids=str)
+def test_the_matrices_of_layers_decay_and_nothing_else(settings: dict[str, Any]) -> None:
+    networks = make_networks(**settings)
+    config = TJEPAConfig(**{**SMALL, **settings, "exp_weight_decay": 0.5})
+    decaying = next(group["params"] for group in make_optimizer(networks, config).param_groups if group["weight_decay"])
+    names = {name for name, parameter in networks.named_parameters() if any(parameter is p for p in decaying)}
+    assert names
+    assert all(name.endswith(("weight", "weight1", "weight2")) for name in names)
+    assert not any(part in name for name in names for part in ("norm", "tokenizer", "target_encoder", "positions"))
+    mlp = {"predictor.weight1", "predictor.weight2"}
+    assert mlp <= names if settings.get("predictor") == "mlp" else not mlp & names
+
+
 class Indexing(TorchFunctionMode):
     """Python's indexing of a CUDA tensor asks for a CUDA build, even of a fake one; the operations below it do not."""
 
