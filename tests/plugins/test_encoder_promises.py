@@ -1,5 +1,6 @@
 """What every built-in method with an encoder network promises, whatever its pretext task."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +9,12 @@ import pandas as pd
 import pytest
 import torch
 from tabbench_binrecon.method import BinRecon
+from tabbench_ptarl.method import PTaRLRepresentation
 from tabbench_subtab.method import SubTab
-from tabbench_switchtab.method import SwitchTab
+from tabbench_switchtab.method import SwitchTab, SwitchTabSupervised
 from tabbench_vime.method import VIME
 
-from tabbench import Context, Representation, Schema, SSLMethod, Table
+from tabbench import Context, JointMethod, Labelled, Representation, Schema, SSLMethod, Table, Task
 from tabbench.data.tables import fit_schema, to_table
 
 CASES: dict[str, tuple[type[SSLMethod], dict[str, Any]]] = {
@@ -31,7 +33,12 @@ CASES: dict[str, tuple[type[SSLMethod], dict[str, Any]]] = {
     "switchtab-mean": (SwitchTab, {"epochs": 2, "width": 8, "layers": 1, "pooling": "mean", "export": "xs"}),
 }
 
-pytestmark = pytest.mark.parametrize("case", CASES)
+
+@pytest.fixture(params=CASES)
+def case(request: pytest.FixtureRequest) -> str:
+    """A method with settings, by name."""
+    name: str = request.param
+    return name
 
 
 def make(case: str) -> SSLMethod:
@@ -132,14 +139,50 @@ def test_every_column_influences_the_embedding(case: str, n_columns: int) -> Non
     table = numeric_table(60, n_columns)
     method = make(case)
     method.initialise(table, Context())
+    assert every_column_matters(method.encode, table)
+
+
+@pytest.mark.parametrize("n_columns", [8, 27, 784])
+def test_wide_and_narrow_tables_are_trained_on(case: str, n_columns: int) -> None:
+    cls, settings = CASES[case]
+    if n_columns > 100 and settings.get("encoder", "tokens") == "tokens" and cls is SwitchTab:
+        settings = {**settings, "width": 2, "heads": 1, "layers": 1}  # attention over 784 tokens
+    table = numeric_table(64, n_columns)
+    method = cls(**{**settings, "epochs": 1})
+    method.pretrain(table, Context())
+    assert method.diagnostics["epochs"] == 1
+    assert every_column_matters(method.encode, table)
+
+
+JOINT: list[tuple[type[JointMethod], dict[str, Any]]] = [
+    (PTaRLRepresentation, {"width": 32, "projector_width": 16}),
+    (SwitchTabSupervised, {"encoder": "mlp", "width": 32}),
+]
+
+
+@pytest.mark.parametrize("n_columns", [8, 27, 784])
+@pytest.mark.parametrize(("cls", "settings"), JOINT)
+def test_methods_with_labels_are_trained_on_wide_and_narrow_tables(
+    cls: type[JointMethod], settings: dict[str, Any], n_columns: int
+) -> None:
+    table = numeric_table(64, n_columns)
+    part = Labelled(table, np.arange(64) % 3)
+    method = cls(**settings, epochs=1)
+    method.fit(part, part, Task("multiclass", 3), Context())
+    assert every_column_matters(method.encode, table)
+
+
+def every_column_matters(encode: Callable[[Table], Representation], table: Table) -> bool:
+    """Whether the embedding of a row changes with any of its numbers: the first and the last 16 columns."""
+    n_columns = table.numeric.shape[1]
     low, high, middle = table.numeric.min(axis=0), table.numeric.max(axis=0), np.median(table.numeric, axis=0)
     row = table.numeric[0]
     columns = np.unique([*range(min(n_columns, 16)), *range(max(n_columns - 16, 0), n_columns)])  # head and tail
     changed = np.repeat(row[None], len(columns) + 1, axis=0)  # the last row stays as it is
     changed[np.arange(len(columns)), columns] = np.where(row > middle, low, high)[columns]
     batch = Table(changed, np.empty((len(changed), 0), dtype=np.int64), table.schema)
-    array = method.encode(batch).array.reshape(len(changed), -1)
-    assert (np.abs(array[:-1] - array[-1]).max(axis=1) > 0).all()
+    array = encode(batch).array.reshape(len(changed), -1)
+    return bool((np.abs(array[:-1] - array[-1]).max(axis=1) > 0).all())
 
 
 def test_tables_of_categories_only_and_of_one_row_work(case: str) -> None:

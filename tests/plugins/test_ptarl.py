@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from tabbench_ptarl.config import PTaRLConfig
 from tabbench_ptarl.method import (
     PrototypeNetwork,
     PrototypeSpace,
@@ -108,7 +107,7 @@ class TestTerms:
             def forward(self, batch: torch.Tensor) -> torch.Tensor:
                 return self.values.expand(len(batch), -1)
 
-        space = PrototypeSpace(Given(3.0, 4.0), 4, PTaRLConfig())
+        space = PrototypeSpace(Given(3.0, 4.0), 4, PTaRL().config)
         space.coordinates = Given(math.log(0.25), math.log(0.75))  # type: ignore[assignment]
         space.prototypes.data.copy_(torch.tensor([[1.0, 0], [0, 2]]))
         hidden, coordinates, combined = space(torch.zeros(3, 1))
