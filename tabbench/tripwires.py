@@ -21,7 +21,11 @@ SMOKE = "smoke run of one epoch"
 EPOCHS = ("epochs", "n_epochs", "loss", "train_loss")
 """Diagnostics that count epochs, or have a value for each."""
 COLLAPSE_RATIO = 1e-3
-"""Rows that differ from their mean by less than this share of its length all say the same."""
+"""Rows that differ from their mean by less than this share of its length all say the same.
+
+For any representation, raw data included, so that it is far below what a method knows to be too little for itself:
+that comes with its diagnostics, see ``check_training``.
+"""
 
 
 def check_representation(sample: NDArray[np.float32], part: str = "train") -> list[str]:
@@ -65,11 +69,15 @@ def check_scores(split: SplitData, on_validation: dict[str, float], on_test: dic
 def check_training(*diagnostics: dict[str, Any]) -> list[str]:
     """Flags for trainings that were over before they began, by the number of epochs they tell of.
 
-    A plugin can raise flags of its own, for instance for a mode that must not be ranked: ``diagnostics["flags"]``.
+    A plugin can raise flags of its own, for instance for a mode that must not be ranked: ``diagnostics["flags"]``. It
+    is also believed if a curve ``collapsed`` says so of the epoch that was kept (``best_epoch``, or the last).
     """
-    flags = [str(flag) for told in diagnostics for flag in told.get("flags", [])]
+    flags = {str(flag) for told in diagnostics for flag in told.get("flags", [])}
     for told in diagnostics:
         counts = [len(value) if isinstance(value, list) else value for name, value in told.items() if name in EPOCHS]
         if counts and max(counts) == 1:
-            return [*flags, SMOKE]
-    return flags
+            flags.add(SMOKE)
+        curve = told.get("collapsed")
+        if isinstance(curve, list) and curve[: told.get("best_epoch", len(curve))][-1:] == [True]:
+            flags.add(COLLAPSED)
+    return sorted(flags)

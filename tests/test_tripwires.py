@@ -77,3 +77,18 @@ def test_flags_that_plugins_raise_themselves_are_taken() -> None:
     told = {"epochs": 3, "flags": ["not for tables"]}
     assert tripwires.check_training(told, {}) == ["not for tables"]
     assert tripwires.check_training(told, {"train_loss": [1.0]}) == ["not for tables", tripwires.SMOKE]
+
+
+@pytest.mark.parametrize(
+    "told, collapsed",
+    [
+        ({"collapsed": [False, True, True]}, True),
+        ({"collapsed": [True, True, False]}, False),
+        ({"collapsed": [False, True, False], "best_epoch": 2}, True),
+        ({"collapsed": [True, False, True], "best_epoch": 2}, False),
+        ({"collapsed": []}, False),
+    ],
+)
+def test_a_method_that_says_its_encoder_had_collapsed_is_believed(told: dict[str, Any], collapsed: bool) -> None:
+    flags = tripwires.check_training({"loss": [1.0, 0.5, 0.1], **told}, {"train_loss": [1.0, 0.9]})
+    assert flags == ([tripwires.COLLAPSED] if collapsed else [])

@@ -13,7 +13,7 @@ from tabbench_tjepa.memory import micro_batch_rows
 from tabbench_tjepa.method import TJEPA
 from tabbench_tjepa.training import Training, choose_batch_size
 
-from tabbench import Context, DataError, DeadlineReached, Pruned, Schema, TabbenchError, Table, UsageError
+from tabbench import Context, DataError, DeadlineReached, Pruned, Schema, TabbenchError, Table, UsageError, tripwires
 from tabbench.data.tables import fit_schema, to_table
 
 TINY: dict[str, Any] = {
@@ -254,6 +254,7 @@ def test_training_leaves_its_early_collapse_behind() -> None:
     assert min(spread) < 0.1 * start
     assert spread[-1] > 1.1 * start
     assert not curves["collapsed"][-1]
+    assert tripwires.check_training(curves, {}) == []
 
 
 def test_the_collapse_flag_fires_on_an_encoder_that_collapsed() -> None:
@@ -261,6 +262,7 @@ def test_the_collapse_flag_fires_on_an_encoder_that_collapsed() -> None:
     method = TJEPA(**{**REGIME, "exp_epochs": 20}, model_ema_start=0.8).fit(load_diabetes(as_frame=True).data)
     assert method.diagnostics["collapsed"][-1]
     assert not method.diagnostics["start"]["collapsed"]
+    assert tripwires.check_training(method.diagnostics, {}) == [tripwires.COLLAPSED]
 
 
 def test_every_epoch_is_reported_and_recorded() -> None:
