@@ -9,6 +9,7 @@ import pytest
 
 from tabbench import DataError, LoadedData, Table
 from tabbench.data.cache import Manifest, store_dataset
+from tabbench.data.metrics import score_predictions
 from tabbench.data.prepare import SealedTest, SplitData, open_split
 from tabbench.data.splits import split_rows
 from tabbench.table import UNKNOWN
@@ -135,3 +136,20 @@ def test_a_subsample_is_drawn_before_the_split() -> None:
 def test_a_subsample_without_a_test_part_is_refused() -> None:
     with pytest.raises(DataError, match="toy has 4 rows: too few"):
         open_split(store(make_frame(), "price"), split_seed=0, rows=4)
+
+
+def test_predicting_the_training_mean_errs_by_the_standard_deviation_in_both_units() -> None:
+    """The model sees standardised targets, where the mean is 0; scores are in the data's unit and in training s.d."""
+    frame = make_frame().assign(price=np.tile([80.0, 100.0, 120.0, 140.0], ROWS // 4))
+    split = open_split(store(frame, "price"), 0)
+    scores = split.sealed.score(np.zeros(len(split.test), dtype=np.float32))
+    prices = frame["price"].to_numpy()
+    train, test = prices[split.rows.train], prices[split.rows.test]
+    expected = np.sqrt(test.var() + (test.mean() - train.mean()) ** 2)
+    assert scores["rmse"] == pytest.approx(expected)
+    assert scores["rmse"] == pytest.approx(prices.std(), rel=0.2)
+    assert scores["rmse_std"] == pytest.approx(expected / train.std())
+    assert scores["rmse_std"] == pytest.approx(1, rel=0.2)
+    own = score_predictions(split.task, train, np.zeros(len(train)), split.target_std, split.target_mean)
+    assert own["rmse"] == pytest.approx(train.std())
+    assert own["rmse_std"] == pytest.approx(1.0)

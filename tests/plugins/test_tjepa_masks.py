@@ -1,3 +1,5 @@
+import math
+
 import pytest
 import torch
 from scipy.stats import chi2
@@ -74,15 +76,18 @@ def test_one_feature_is_refused_with_a_sentence() -> None:
         MaskSizes(1, *SHARES)
 
 
-@pytest.mark.parametrize("d", [14, 54, 784])
-def test_the_targets_of_a_row_differ(d: int) -> None:
-    generator = torch.Generator().manual_seed(0)
-    masks = draw_masks(ROWS, d, (3, 5), 1, K, "cpu", generator)
-    chosen = torch.zeros(d, K, ROWS).scatter_(0, masks.target, 1.0)
+@pytest.mark.parametrize("d", [2, 3, 8, 14, 54, 784])
+def test_the_targets_of_a_row_are_drawn_one_by_one(d: int) -> None:
+    """Two of them are the same as often as two independent subsets: always for d = 2, where they have no choice."""
+    n_ctx, n_tgt = 1, max(d // 3, 1)
+    masks = draw_masks(ROWS, d, (n_ctx, n_tgt), 1, K, "cpu", torch.Generator().manual_seed(0))
+    chosen = masks.target.sort(0).values
+    expected = 1 / math.comb(d - n_ctx, n_tgt)
+    spread = 4 * math.sqrt(expected * (1 - expected) / ROWS) + 1e-9
     for i in range(K):
         for j in range(i):
-            same = chosen[:, i].eq(chosen[:, j]).all(0)
-            assert same.float().mean() < 0.05
+            same = chosen[:, i].eq(chosen[:, j]).all(0).float().mean().item()
+            assert same == pytest.approx(expected, abs=spread)
 
 
 def test_overlapping_contexts_differ_too() -> None:
@@ -91,17 +96,20 @@ def test_overlapping_contexts_differ_too() -> None:
     assert not torch.equal(first, second)
 
 
-@pytest.mark.parametrize("d", [3, 8, 54])
-def test_every_feature_is_context_and_target_equally_often(d: int) -> None:
-    generator = torch.Generator().manual_seed(0)
-    sizes = 1, max(d // 3, 1)
-    n = 5000
-    masks = draw_masks(n, d, sizes, 1, 1, "cpu", generator)
-    for mask, size in ((masks.context, sizes[0]), (masks.target, sizes[1])):
+@pytest.mark.parametrize("n_contexts", [1, 3])
+@pytest.mark.parametrize("d", [2, 3, 8, 14, 54, 784])
+def test_every_feature_is_context_and_target_equally_often(d: int, n_contexts: int) -> None:
+    n, sizes = 2000, (1, max(d // 3, 1))
+    masks = draw_masks(n, d, sizes, n_contexts, K, "cpu", torch.Generator().manual_seed(0))
+    held = min(n_contexts * sizes[0], d - sizes[1])
+    for mask, pool, size in ((masks.context, held, sizes[0]), (masks.target, d - held, sizes[1])):
+        times, share = mask.shape[1], size / pool
+        # A feature is in a row's pool or not; if it is, it is drawn a binomial number of times.
+        mean = times * size / d
+        variance = pool / d * (times * share * (1 - share) + (times * share) ** 2) - mean**2
         counts = torch.bincount(mask.flatten(), minlength=d).double()
-        expected = n * size / d
-        # Draws without replacement vary less than a multinomial: by (d - size) / (d - 1).
-        statistic = float(((counts - expected) ** 2 / expected).sum()) * (d - 1) / (d - size)
+        # The counts of a row sum up to a constant, which takes one degree of freedom.
+        statistic = float(((counts - n * mean) ** 2).sum()) / (n * variance) * (d - 1) / d
         assert chi2.ppf(0.0001, d - 1) < statistic < chi2.ppf(0.9999, d - 1)
 
 
