@@ -165,6 +165,8 @@ def test_the_plugin_of_the_readme_runs(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "2 record(s) made" in done.stderr
     assert re.search(r"^mine +linear", done.stdout, re.M), done.stdout
+    checked = tabbench("plugins", "check", "mine", "--plugin", "my_method.py", cwd=tmp_path)
+    assert checked.returncode == 0, checked.stdout
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
