@@ -2,7 +2,8 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
 
@@ -67,15 +68,29 @@ def settings_of(config: "type[Config]") -> list[dict[str, Any]]:
     space = config.search_space()
     described = []
     for name, field in config.model_fields.items():
-        annotation = getattr(field.annotation, "__name__", "") if "Literal" not in str(field.annotation) else ""
         described.append({
             "name": name,
-            "type": annotation or str(field.annotation).replace("typing.", ""),
+            "type": type_name(field.annotation),
             "default": properties.get(name, {}).get("default"),
             "range": str(space[name]) if name in space else None,
             "description": field.description or "",
         })  # fmt: skip
     return described
+
+
+def type_name(annotation: Any) -> str:
+    """A type as a user would say it: ``int or auto``."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return type_name(arguments[0])
+    if origin in (Union, UnionType):
+        return " or ".join(type_name(argument) for argument in arguments)
+    if origin is Literal:
+        return " | ".join(str(value) for value in arguments)
+    if origin is not None:
+        inside = ("..." if argument is Ellipsis else type_name(argument) for argument in arguments)
+        return f"{origin.__name__}[{', '.join(inside)}]"
+    return "none" if annotation in (None, NoneType) else str(annotation.__name__)
 
 
 def _names(entry: Entry) -> set[str]:
