@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from tabbench.contracts import LoadedData
-from tabbench.data.tables import MAX_LEVELS, as_text, is_categorical, no_column
+from tabbench.data.tables import MAX_LEVELS, as_text, is_categorical, no_column, these
 from tabbench.errors import DataError
 
 MIN_ROWS = 10
@@ -41,17 +41,21 @@ def clean(loaded: LoadedData, *, as_published: bool = False) -> LoadedData:
     frame, target = _clean_target(frame, loaded, notes)
     columns: dict[str, pd.Series[Any]] = {}
     dropped: dict[str, list[str]] = {}
+    infinite: dict[str, int] = {}
     categorical = set(loaded.categorical)
     for name in frame.columns:
         if name == loaded.target:
             continue
         column = _clean_feature(frame[name], name in categorical)
+        if column.hasnans and name not in categorical:
+            infinite[name] = _count_infinite(frame[name])
         reason = _uselessness(column, as_published)
         if reason:
             dropped.setdefault(reason, []).append(name)
         else:
             columns[name] = column
-    notes += [f"dropped {_these(names)}: {reason}" for reason, names in dropped.items()]
+    notes += _note_infinite(infinite)
+    notes += [f"dropped {these(names)}: {reason}" for reason, names in dropped.items()]
     if not columns:
         raise DataError("no feature column is left: every one is constant, empty or an identifier")
     notes += _remarks(columns)
@@ -92,6 +96,8 @@ def _clean_target(frame: pd.DataFrame, loaded: LoadedData, notes: list[str]) -> 
     target = _as_number(frame[name], f"the target {name!r} of a regression") if loaded.task == "regression" else None
     target = as_text(frame[name]) if target is None else target
     known = target.notna()
+    if loaded.task == "regression":
+        notes += _note_infinite({name: _count_infinite(frame[name])})
     if not known.any():
         raise DataError(f"the target {name!r} has no value at all")
     if not known.all():
@@ -105,12 +111,35 @@ def _clean_target(frame: pd.DataFrame, loaded: LoadedData, notes: list[str]) -> 
         raise DataError(f"the target {name!r} has one {what} only: {target.iloc[0]}")
     if loaded.task == "classification" and distinct > len(frame) / 2:
         raise DataError(
-            f"the target {name!r} has {distinct:,} classes in {len(frame):,} rows: "
-            "is it an identifier, or a number to predict (--task regression)?"
+            f"the target {name!r} has {distinct:,} classes in {len(frame):,} rows: {_doubt_classes(target, name)}"
         )
     if loaded.task == "classification":
         target = target.cat.remove_unused_categories()
     return frame, target
+
+
+def _doubt_classes(target: pd.Series[Any], name: str) -> str:
+    """What a target with very many classes may be instead, and what to do then."""
+    levels = pd.Series([str(level) for level in target.cat.categories])
+    words = levels[pd.to_numeric(levels, errors="coerce").isna()]
+    if len(words) == 0:
+        command = f"tabbench data import NAME FILE --target {name} --task regression"
+        return f"is it an identifier, or a number to predict? For the latter, run `{command}`"
+    if len(words) < len(levels) / 2:
+        return f"is it a number to predict? Then it must not hold text such as {words.iloc[0]!r}"
+    return "is it an identifier?"
+
+
+def _count_infinite(column: pd.Series[Any]) -> int:
+    numbers = pd.to_numeric(column.astype(object), errors="coerce") if is_categorical(column) else column
+    return int(np.isinf(numbers.to_numpy(dtype=np.float64, na_value=np.nan)).sum())
+
+
+def _note_infinite(counts: dict[str, int]) -> list[str]:
+    names = [name for name, count in counts.items() if count]
+    if not names:
+        return []
+    return [f"{sum(counts.values()):,} infinite value(s) of {these(names)} are taken as missing"]
 
 
 def _as_number(column: pd.Series[Any], what: str) -> pd.Series[Any]:
@@ -179,12 +208,7 @@ def _remarks(columns: dict[str, pd.Series[Any]]) -> list[str]:
     ]
     remarks = []
     if constant:
-        remarks.append(f"kept as published, though the same in every row: {_these(constant)}")
+        remarks.append(f"kept as published, though the same in every row: {these(constant)}")
     if wide:
-        remarks.append(f"only the {MAX_LEVELS:,} most frequent training levels are told apart in {_these(wide)}")
+        remarks.append(f"only the {MAX_LEVELS:,} most frequent training levels are told apart in {these(wide)}")
     return remarks
-
-
-def _these(names: list[str], shown: int = 5) -> str:
-    more = f" and {len(names) - shown} more" if len(names) > shown else ""
-    return ", ".join(repr(name) for name in names[:shown]) + more

@@ -10,6 +10,7 @@ import warnings
 import zlib
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pandas as pd
 
 from tabbench.contracts import LoadedData
-from tabbench.data.tables import categorical_columns, no_column
+from tabbench.data.tables import categorical_columns, is_categorical, no_column, these
 from tabbench.errors import DataError
 
 if TYPE_CHECKING:
@@ -25,13 +26,25 @@ if TYPE_CHECKING:
 
 TaskName = Literal["classification", "regression"]
 
-READER_REVISION = 1
+READER_REVISION = 2
 """Raised when the same file would be read differently: tables that older versions read are then read again."""
 FORMATS = {".csv": "csv", ".tsv": "tsv", ".parquet": "parquet", ".pq": "parquet"}
 COMPRESSIONS = (".gz", ".zst")
 SEPARATORS = (",", ";", "\t")
 FEW_VALUES = 20
 """Up to so many distinct whole numbers in the target are classes."""
+SURELY_MISSING = ("", "?")
+"""What is missing without a note; a word such as NA could be meant as a category."""
+
+
+@dataclass
+class _Parsed:
+    """A table as its file has it."""
+
+    frame: pd.DataFrame
+    notes: list[str] = field(default_factory=list)
+    words: dict[str, pd.Series[Any]] = field(default_factory=dict)
+    """Of columns of text: the rows whose word, such as NA or None, was taken as missing, with that word."""
 
 
 def is_file_name(text: str) -> bool:
@@ -72,13 +85,16 @@ def read_file(path: Path, target: str, *, categorical: Sequence[str] = (), task:
         DataError: on one line, with the name of the file.
     """
     try:
-        frame, notes = _parse(path, read_bytes(path))
+        parsed = _parse(path, read_bytes(path))
+        frame, notes = parsed.frame, parsed.notes
         for what, name in (("column", target), *(("categorical column", name) for name in categorical)):
             if name not in frame.columns:
                 raise no_column(what, name, frame.columns)
         features = frame.drop(columns=target)
         chosen = {*categorical_columns(features), *categorical}
         kinds = tuple(name for name in features if name in chosen)
+        notes += _restore_class(parsed, target)
+        notes += _note_words(parsed.words)
         notes += _doubts(features, kinds)
         if task is None:
             task, reason = infer_task(frame[target])
@@ -91,7 +107,7 @@ def read_file(path: Path, target: str, *, categorical: Sequence[str] = (), task:
 def read_table(path: Path) -> pd.DataFrame:
     """All columns of a file, none of them a target."""
     try:
-        return _parse(path, read_bytes(path))[0]
+        return _parse(path, read_bytes(path)).frame
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
 
@@ -132,14 +148,14 @@ def _format(path: Path) -> str | None:
     return FORMATS.get(Path(name).suffix)
 
 
-def _parse(path: Path, content: bytes) -> tuple[pd.DataFrame, list[str]]:
+def _parse(path: Path, content: bytes) -> _Parsed:
     if not content:
         raise DataError("the file is empty")
     content = _decompress(path, content)
     kind = _format(path)
     if kind == "parquet":
         return _parse_parquet(content)
-    return _parse_text(_decode(content), "\t" if kind == "tsv" else None), []
+    return _parse_text(_decode(content), "\t" if kind == "tsv" else None)
 
 
 def _decompress(path: Path, content: bytes) -> bytes:
@@ -168,7 +184,7 @@ def _decode(content: bytes) -> str:
         ) from None
 
 
-def _parse_text(text: str, separator: str | None) -> pd.DataFrame:
+def _parse_text(text: str, separator: str | None) -> _Parsed:
     head = text[: text.find("\n")] if "\n" in text else text
     if not head.strip():
         raise DataError("the first line must name the columns, but is empty")
@@ -186,7 +202,7 @@ def _parse_text(text: str, separator: str | None) -> pd.DataFrame:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
-            return pd.read_csv(
+            frame = pd.read_csv(
                 io.StringIO(text),
                 sep=separator,
                 na_values=["?"],
@@ -197,6 +213,65 @@ def _parse_text(text: str, separator: str | None) -> pd.DataFrame:
     except (pd.errors.ParserError, pd.errors.ParserWarning, pd.errors.EmptyDataError, ValueError) as error:
         detail = " ".join(str(error).split()).removeprefix("Error tokenizing data. C error: ")
         raise DataError(f"not a table ({detail})") from None
+    parsed = _Parsed(frame)
+    large = [str(name) for name, column in frame.items() if _is_large(column)]
+    for name in large:
+        frame[name] = frame[name].map(lambda number: float(str(number)), na_action="ignore").astype("float64")
+    if large:
+        parsed.notes.append(f"{these(large)} taken as floating point: whole numbers of more than 64 bits")
+    parsed.words = _find_words(text, separator, frame)
+    return parsed
+
+
+def _is_large(column: pd.Series[Any]) -> bool:
+    """Whether a column holds whole numbers that no integer type can; pandas then gives text or Python's own numbers."""
+    values = column.dropna()
+    if column.dtype.kind != "O" or len(values) == 0 or not re.fullmatch(r"[+-]?\d+", str(values.iloc[0])):
+        return False
+    return bool(values.map(lambda value: re.fullmatch(r"[+-]?\d+", str(value)) is not None).all())
+
+
+def _find_words(text: str, separator: str, frame: pd.DataFrame) -> dict[str, pd.Series[Any]]:
+    """The words of text columns that pandas took as missing; the file is read once more if there may be any."""
+    names = [str(name) for name, column in frame.items() if is_categorical(column) and column.hasnans]
+    if not names:
+        return {}
+    raw = pd.read_csv(
+        io.StringIO(text),
+        sep=separator,
+        usecols=names,
+        dtype=str,
+        keep_default_na=False,
+        skipinitialspace=True,
+        index_col=False,
+    )
+    found = {name: raw[name][frame[name].isna()] for name in names}
+    words = {name: column[~column.isin(SURELY_MISSING)] for name, column in found.items()}
+    return {name: column for name, column in words.items() if len(column)}
+
+
+def _restore_class(parsed: _Parsed, target: str) -> list[str]:
+    """If words taken as missing leave a target of text with one class, they are classes themselves."""
+    words = parsed.words.get(target)
+    if words is None or parsed.frame[target].nunique() != 1:
+        return []
+    del parsed.words[target]
+    parsed.frame[target] = parsed.frame[target].astype(object)
+    parsed.frame.loc[words.index, target] = words
+    classes = these(sorted(words.unique()))
+    return [f"{classes} of the target {target!r} is a class here, and not missing: there is only one other"]
+
+
+def _note_words(words: dict[str, pd.Series[Any]]) -> list[str]:
+    """What was taken as missing, though somebody may have meant a category."""
+    counts: dict[str, dict[str, int]] = {}
+    for name, column in words.items():
+        for word, count in column.value_counts().items():
+            counts.setdefault(str(word), {})[name] = int(count)
+    return [
+        f"{sum(of.values()):,} value(s) {word!r} of {these(list(of))} are taken as missing"
+        for word, of in counts.items()
+    ]
 
 
 def _fields(line: str, separator: str) -> list[str]:
@@ -210,7 +285,7 @@ def _refuse_repeated(names: Sequence[str]) -> None:
         raise DataError(f"several columns have the same name: {', '.join(map(repr, repeated))}")
 
 
-def _parse_parquet(content: bytes) -> tuple[pd.DataFrame, list[str]]:
+def _parse_parquet(content: bytes) -> _Parsed:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -227,7 +302,7 @@ def _parse_parquet(content: bytes) -> tuple[pd.DataFrame, list[str]]:
             continue
         columns[name] = _simple_type(name, column, notes)
     frame: pd.DataFrame = pa.table(columns).to_pandas()
-    return frame, notes
+    return _Parsed(frame, notes)
 
 
 def _simple_type(name: str, column: pa.ChunkedArray, notes: list[str]) -> pa.ChunkedArray:

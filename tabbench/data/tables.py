@@ -37,6 +37,12 @@ def no_column(what: str, given: str, columns: Iterable[object]) -> DataError:
     return DataError(f"there is no {what} {given!r} among {len(names)} columns.{hint}")
 
 
+def these(names: Sequence[str], shown: int = 5) -> str:
+    """Names of columns for a note, not more of them than can be read."""
+    more = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return ", ".join(repr(name) for name in names[:shown]) + more
+
+
 def categorical_columns(frame: pd.DataFrame) -> list[str]:
     """Columns that hold categories, by their types."""
     return [str(name) for name, column in frame.items() if is_categorical(column)]

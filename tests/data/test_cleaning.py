@@ -64,6 +64,7 @@ def test_very_many_levels_are_remarked_upon() -> None:
 def test_infinite_numbers_are_missing() -> None:
     cleaned = clean(load(make_frame(z=[np.inf, -np.inf, 1.0, 2.0] * 10)))
     assert cleaned.frame["z"].isna().sum() == 20
+    assert cleaned.notes == ("20 infinite value(s) of 'z' are taken as missing",)
 
 
 def test_rows_without_a_target_are_dropped() -> None:
@@ -75,7 +76,10 @@ def test_rows_without_a_target_are_dropped() -> None:
     assert cleaned.notes == ("dropped 5 rows without a target",)
     regression = make_frame().assign(y=np.linspace(0, 1, N))
     regression.loc[3, "y"] = np.inf
-    assert clean(load(regression, task="regression")).notes == ("dropped 1 rows without a target",)
+    assert clean(load(regression, task="regression")).notes == (
+        "1 infinite value(s) of 'y' are taken as missing",
+        "dropped 1 rows without a target",
+    )
 
 
 def test_inputs_are_not_changed() -> None:
@@ -98,7 +102,16 @@ def test_inputs_are_not_changed() -> None:
         (load(make_frame().assign(y=1), task="regression"), "the target 'y' has one value only: 1.0"),
         (load(make_frame().assign(y=None)), "the target 'y' has no value at all"),
         (load(make_frame().assign(y=["a", "b"] * 20), task="regression"), "must be numeric, but holds 'a'"),
-        (load(make_frame().assign(y=range(N))), "40 classes in 40 rows: is it an identifier, or a number"),
+        (
+            load(make_frame().assign(y=range(N))),
+            "40 classes in 40 rows: is it an identifier, or a number to predict? For the latter, run "
+            "`tabbench data import NAME FILE --target y --task regression`",
+        ),
+        (
+            load(make_frame().assign(y=[f"{i}.5" for i in range(N - 1)] + ["n.a."])),
+            "is it a number to predict? Then it must not hold text such as 'n.a.'",
+        ),
+        (load(make_frame().assign(y=[f"row {i}" for i in range(N)])), "40 classes in 40 rows: is it an identifier?"),
         (load(make_frame(c=["a", "b"] * 20)), "column 'c' is not declared categorical, so it must be numeric"),
         (load(make_frame().assign(x=3)), "no feature column is left"),
         (

@@ -81,6 +81,40 @@ def test_question_marks_are_missing_and_spaces_after_separators_are_skipped(tmp_
     assert loaded.categorical == ("b",)
 
 
+def test_words_that_are_taken_as_missing_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a,b,c,y\n" + "1,NA,u,p\nNA,None,NA,q\n3,?,,p\n4,v,w,q\n" * 10)
+    loaded = read_file(path, "y")
+    assert loaded.frame["a"].dtype.kind == "f", "a number is missing where it says NA: nothing to tell"
+    assert loaded.frame["b"].isna().sum() == 30
+    assert loaded.notes[:2] == (
+        "20 value(s) 'NA' of 'b', 'c' are taken as missing",
+        "10 value(s) 'None' of 'b' are taken as missing",
+    )
+
+
+def test_none_is_a_class_if_there_is_only_one_other(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a,y\n" + "1,None\n2,Some\n3,\n" * 10)
+    loaded = read_file(path, "y")
+    assert loaded.frame["y"].value_counts().to_dict() == {"None": 10, "Some": 10}
+    assert loaded.notes[0] == "'None' of the target 'y' is a class here, and not missing: there is only one other"
+    path.write_text("a,y\n" + "1,None\n2,Some\n3,Many\n" * 10)
+    loaded = read_file(path, "y")
+    assert loaded.frame["y"].value_counts().to_dict() == {"Some": 10, "Many": 10}
+    assert loaded.notes[0] == "10 value(s) 'None' of 'y' are taken as missing"
+
+
+def test_whole_numbers_of_many_digits_are_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a,y\n" + "".join(f"{i}{'7' * 25},{'pq'[i % 2]}\n" for i in range(1, 41)) + ",p\n")
+    loaded = read_file(path, "y")
+    assert loaded.categorical == ()
+    assert loaded.frame["a"].iloc[0] == pytest.approx(1.7777777777e25)
+    assert loaded.frame["a"].isna().sum() == 1
+    assert loaded.notes[0] == "'a' taken as floating point: whole numbers of more than 64 bits"
+
+
 def test_numbers_spoiled_by_a_few_words_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("a,y\n" + "".join(f"{i}.5,{i % 2}\n" for i in range(30)) + "broken,1\n")
