@@ -170,7 +170,7 @@ def _look(
     from tabbench.data.cache import read_frame
     from tabbench.data.cleaning import clean
     from tabbench.data.files import read_file
-    from tabbench.data.references import FileReference, find_sources, resolve_data
+    from tabbench.data.references import FileReference, find_sources, peek_data, resolve_data
 
     sources = find_sources(reference, registry)
     if len(sources) > 1:
@@ -185,7 +185,14 @@ def _look(
             raise DataError(f"{source.path}: {error}") from None
     if categorical or task:
         raise UsageError(f"--categorical and --task are for files; what {reference} holds is known")
-    manifest = resolve_data(reference, registry, offline=True, progress=_say)[0]
+    try:
+        manifest = resolve_data(reference, registry, offline=True, progress=_say)[0]
+    except DataError:
+        if peek_data(reference, registry)[0][1] is not None:
+            raise
+        raise DataError(
+            f"{source.name} is not in the cache, and show downloads nothing: run `tabbench data fetch {source.name}`"
+        ) from None
     kind: TaskName = "regression" if manifest.task == "regression" else "classification"
     loaded = LoadedData(
         read_frame(manifest), manifest.target, kind, manifest.categorical, manifest.source, manifest.notes

@@ -32,6 +32,8 @@ CACHE_VARIABLE = "TABBENCH_CACHE"
 MANIFEST = "manifest.json"
 ROW_GROUP = 16_384
 """Rows that the reader decodes at once: in one piece, a table of 784 columns takes three times the memory and time."""
+IMPORTED = "imported"
+"""Revision of a table that a user imported under a name: there is no code that could load it again."""
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
 
 
@@ -225,7 +227,9 @@ def _read_manifest(path: Path) -> Manifest | None:
 def _read_verified(manifest: Manifest) -> bytes:
     path = cache_dir() / manifest.path
     remedy = f"run `tabbench data fetch {manifest.name} --force`, or import it again"
-    if ":" in manifest.name:
+    if manifest.revision == IMPORTED:
+        remedy = f"import it again: `tabbench data import {manifest.name} FILE --target {manifest.target}`"
+    elif ":" in manifest.name:
         remedy = "give the file to the command once more"
     try:
         content = path.read_bytes()

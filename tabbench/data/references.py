@@ -9,7 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tabbench.data.cache import Manifest, cache_dir, find_cached, list_cached, locked, store_dataset, verify
+from tabbench.data.cache import (
+    IMPORTED,
+    Manifest,
+    cache_dir,
+    find_cached,
+    list_cached,
+    locked,
+    store_dataset,
+    verify,
+)
 from tabbench.errors import DataError, PluginError, UsageError, unknown
 
 if TYPE_CHECKING:
@@ -18,8 +27,6 @@ if TYPE_CHECKING:
     from tabbench.registry import Entry, Registry
 
 Progress = Callable[[str], None]
-IMPORTED = "imported"
-"""Revision of a table that a user imported under a name: there is no code that could load it again."""
 
 
 @dataclass(frozen=True)
@@ -169,8 +176,11 @@ def find_sources(reference: str, registry: Registry) -> list[Entry] | list[FileR
     entry = find_dataset(reference, registry)
     if entry is not None:
         return [entry]
-    imported = find_cached(reference)
-    if imported is not None and imported.revision == IMPORTED:
+    known = {manifest.name: manifest for manifest in list_cached() if manifest.revision == IMPORTED}
+    imported = known.get(reference.lower())
+    if imported is not None:
+        if find_cached(imported.name) is None:
+            raise DataError(verify(imported))
         return [imported]
     file = parse_file_reference(reference)
     if file is not None:
@@ -180,7 +190,6 @@ def find_sources(reference: str, registry: Registry) -> list[Entry] | list[FileR
     except PluginError:  # the name is known, but its plugin is broken
         raise
     except UsageError:
-        known = [manifest.name for manifest in list_cached() if manifest.revision == IMPORTED]
         raise unknown("dataset", reference, [*registry.names("data"), *groups, *known, "FILE:TARGET"]) from None
 
 

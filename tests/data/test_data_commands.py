@@ -102,7 +102,11 @@ def test_show_knows_names_and_many_columns() -> None:
         "distinct": 10,
         "values": "3 10.2%, 1 10.1%, 5 10.1%, 4 10.1%, ...",
     }
-    assert isinstance(run("show", "adult").exception, DataError)
+    absent = run("show", "adult").exception
+    assert isinstance(absent, DataError)
+    assert str(absent) == ("adult is not in the cache, and show downloads nothing: run `tabbench data fetch adult`"), (
+        "--offline was not given"
+    )
     assert "show one of them: breast_cancer, diabetes" in str(run("show", "demo").exception)
     assert "are for files" in str(run("show", "wine", "--categorical", "hue").exception)
 

@@ -113,6 +113,18 @@ def test_an_imported_name_can_be_used_like_any_other(registry: Registry, csv: Pa
         import_file("demo", csv, "species", registry)
 
 
+def test_an_imported_table_that_is_gone_or_damaged_is_to_be_imported_again(registry: Registry, csv: Path) -> None:
+    manifest = import_file("mine", csv, "species", registry)
+    remedy = "import it again: `tabbench data import mine FILE --target species`"
+    (cache_dir() / manifest.path).write_bytes(b"no parquet")
+    with pytest.raises(DataError, match=f"the cached table of mine is damaged .*: {remedy}"):
+        read_frame(manifest)
+    (cache_dir() / manifest.path).unlink()
+    with pytest.raises(DataError, match=f"mine is not in the cache .*: {remedy}"):
+        resolve_data("Mine", registry)
+    assert import_file("mine", csv, "species", registry) == resolve_data("mine", registry)[0]
+
+
 def test_an_import_under_a_known_name_must_be_that_dataset(registry: Registry, csv: Path) -> None:
     with pytest.raises(DataError, match=r"this is not adult \(OpenML 1590\): 150 rows instead of 48,842"):
         import_file("AD", csv, "species", registry)
