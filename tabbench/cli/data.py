@@ -186,7 +186,7 @@ def _look(
     if categorical or task:
         raise UsageError(f"--categorical and --task are for files; what {reference} holds is known")
     try:
-        manifest = resolve_data(reference, registry, offline=True, progress=_say)[0]
+        manifest = resolve_data(reference, registry, offline=True)[0]
     except DataError:
         if peek_data(reference, registry)[0][1] is not None:
             raise

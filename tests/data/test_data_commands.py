@@ -102,7 +102,9 @@ def test_show_knows_names_and_many_columns() -> None:
         "distinct": 10,
         "values": "3 10.2%, 1 10.1%, 5 10.1%, 4 10.1%, ...",
     }
-    absent = run("show", "adult").exception
+    shown = run("show", "adult")
+    assert shown.stderr == ""
+    absent = shown.exception
     assert isinstance(absent, DataError)
     assert str(absent) == ("adult is not in the cache, and show downloads nothing: run `tabbench data fetch adult`"), (
         "--offline was not given"
