@@ -77,8 +77,16 @@ def make_page(store: Store, made: Table, grid: tuple[list[str], list[list[str]]]
         section("Left out", left_out(made)),
         section("Evidence", evidence(records) + experiments(store)),
     ]
+    return document("tabbench report", "".join(parts))
+
+
+def document(title: str, body: str) -> str:
+    """A whole page."""
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><style>{STYLE}</style>'
-    return f'<!doctype html>\n<html lang="en"><head><title>tabbench report</title>{head}</head><body>{"".join(parts)}</body></html>\n'  # noqa: E501
+    return (
+        f'<!doctype html>\n<html lang="en"><head><title>{escape(title)}</title>{head}</head>'
+        f"<body>{body}</body></html>\n"
+    )
 
 
 def section(title: str, body: str) -> str:
@@ -165,25 +173,26 @@ def _is_curve(value: object) -> bool:
     return isinstance(value, list) and len(value) > 1 and all(isinstance(item, (int, float)) for item in value)
 
 
-def chart(name: str, values: Sequence[float]) -> str:
-    """One curve over epochs."""
+def chart(name: str, values: Sequence[float], epochs: Sequence[int] | None = None) -> str:
+    """One curve over epochs; ``epochs`` of the values, if they are not one an epoch."""
     low, high = min(values), max(values)
     span = high - low or 1.0
+    at = list(range(1, len(values) + 1)) if epochs is None else epochs
 
     def point(epoch: int, value: float) -> str:
-        x = LEFT + (WIDTH - LEFT - 8) * epoch / (len(values) - 1)
+        x = LEFT + (WIDTH - LEFT - 8) * (epoch - at[0]) / (at[-1] - at[0] or 1)
         y = TOP + (HEIGHT - TOP - BOTTOM) * (1 - (value - low) / span)
         return f"{x:.1f},{y:.1f}"
 
-    line = " ".join(point(epoch, value) for epoch, value in enumerate(values) if math.isfinite(value))
+    line = " ".join(point(epoch, value) for epoch, value in zip(at, values, strict=True) if math.isfinite(value))
     floor = HEIGHT - BOTTOM
     axes = (
         f'<line class="axis" x1="{LEFT}" y1="{TOP}" x2="{LEFT}" y2="{floor}"/>'
         f'<line class="axis" x1="{LEFT}" y1="{floor}" x2="{WIDTH - 8}" y2="{floor}"/>'
         f'<text x="{LEFT - 6}" y="{TOP + 8}" text-anchor="end">{high:.3g}</text>'
         f'<text x="{LEFT - 6}" y="{floor}" text-anchor="end">{low:.3g}</text>'
-        f'<text x="{LEFT}" y="{HEIGHT - 6}">1</text>'
-        f'<text x="{WIDTH - 8}" y="{HEIGHT - 6}" text-anchor="end">{len(values)} epochs</text>'
+        f'<text x="{LEFT}" y="{HEIGHT - 6}">{at[0]}</text>'
+        f'<text x="{WIDTH - 8}" y="{HEIGHT - 6}" text-anchor="end">{at[-1]} epochs</text>'
     )
     label = name.replace("_", " ")
     return (

@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn, TextIO
 import typer
 
 from tabbench import TabbenchError, __version__
-from tabbench.cli import data, embed, listing, plugins, replay, report, results, run, show, table
+from tabbench.cli import data, embed, inspect, listing, plugins, replay, report, results, run, show, table
 from tabbench.cli.mistakes import ParserError, UsageMistake, explain
 from tabbench.errors import TabbenchWarning
 
@@ -47,6 +47,7 @@ app.command("table")(table.table)
 app.command("report")(report.report)
 app.command("list")(listing.list_plugins)
 app.command("show")(show.show)
+app.command("inspect")(inspect.inspect)
 app.command("embed")(embed.embed)
 app.add_typer(data.app, name="data")
 app.command("replay")(replay.replay)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tabbench.cli.display import PlainDisplay
     from tabbench.data.cache import Manifest
     from tabbench.registry import Entry, Registry
-    from tabbench.spec import Spec
+    from tabbench.spec import Preset, Spec
 
 FAILED, INTERRUPTED = 3, 130
 DEFAULT_DATA = "demo"
@@ -104,9 +104,7 @@ def run(
     for option, kind in (("ssl", "ssl"), ("model", "model")):
         if not given.get(option):
             raise UsageError(f"--{option} is missing. Available: {', '.join(registry.names(kind))}.")
-    demo = {DEFAULT_DATA, *(entry.name for entry in registry.groups().get(DEFAULT_DATA, []))}
-    on_demo = {name.lower() for name in given.get("data", [DEFAULT_DATA])} <= demo
-    spec = make_spec(given, default_preset="quick" if on_demo else "standard")
+    spec = make_spec(given, default_preset(given.get("data", [DEFAULT_DATA]), registry))
     # Wrong names are told before anything is downloaded.
     options = Options(
         registry.find("executor", executor),
@@ -125,6 +123,12 @@ def run(
     display = make_display(quiet=quiet, verbose=verbose)
     manifests = find_data(spec, registry, offline, display.say)
     sys.exit(execute(spec, registry, manifests, display, options))
+
+
+def default_preset(data: "Iterable[str]", registry: "Registry") -> "Preset":
+    """``quick`` for tables that are there for a first look, ``standard`` for everything else."""
+    demo = {DEFAULT_DATA, *(entry.name for entry in registry.groups().get(DEFAULT_DATA, []))}
+    return "quick" if {name.lower() for name in data} <= demo else "standard"
 
 
 @dataclass(frozen=True)
