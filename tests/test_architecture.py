@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PLUGINS = sorted((ROOT / "plugins").glob("tabbench_*"))
 HEAVY = {"torch", "optuna", "openml", "xgboost", "catboost"}
-MAY_BE_HEAVY = ("runner.py", "tuning.py", "worker.py", "nn/", "testing/")
+MAY_BE_HEAVY = ("inspection.py", "runner.py", "tuning.py", "worker.py", "nn/", "testing/")
 
 
 def imports(path: Path, top_level: bool = False) -> Iterator[str]:

@@ -65,7 +65,7 @@ PUBLISHED: dict[tuple[str, str], dict[str, Any]] = {
     ("switchtab", "paper"): {
         "layers": 3, "heads": 2, "corruption": 0.3, "lr": 3e-4, "batch_size": 128, "epochs": 1000, "patience": 20,
     },
-    ("switchtab", "paper-large"): {"encoder": "tokens", "epochs": 200, "lr": 3e-4},
+    ("switchtab", "paper-AL"): {"encoder": "tokens", "epochs": 200, "lr": 3e-4},
     ("switchtab", "paper-MNIST"): {"encoder": "mlp", "layers": 3, "width": 256, "epochs": 200},
     ("ptarl", "paper"): {
         "lr": 1e-4, "weight_decay": 1e-5, "batch_size": 128, "patience": 20, "w_proj": 0.25, "w_div": 0.25,
