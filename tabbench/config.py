@@ -85,7 +85,7 @@ class Config(pydantic.BaseModel):
         """Named settings, such as published ones (``--set tjepa.preset=paper-JA``); see ``load_presets``.
 
         A preset called ``quick``, ``standard`` or ``paper`` is the default of runs with that ``--preset``; on a
-        dataset that goes by CA, one called ``paper-CA`` is added to it.
+        dataset that goes by CA, one called ``paper-CA`` comes first.
         """
         return {}
 
@@ -123,9 +123,10 @@ class Config(pydantic.BaseModel):
 def load_presets(package: str, file: str = "presets.toml") -> dict[str, dict[str, Any]]:
     """Named published settings that a plugin ships as a TOML file: one table per preset.
 
-    The key ``source`` of a preset says where the figures are from and is not a setting.
+    The key ``source`` of a preset says where the figures are from and is not a setting. A preset for one dataset, such
+    as ``paper-CA``, adds to ``paper`` if there is one.
     """
     import tomllib
 
-    text = resources.files(package).joinpath(file).read_text(encoding="utf-8")
-    return tomllib.loads(text)
+    presets = tomllib.loads(resources.files(package).joinpath(file).read_text(encoding="utf-8"))
+    return {name: {**presets.get(name.rpartition("-")[0], {}), **settings} for name, settings in presets.items()}

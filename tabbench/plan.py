@@ -333,8 +333,8 @@ def choose(spec: Spec, registry: Registry, kind: str, name: str, dataset: str = 
     """A plugin with its settings: its own defaults, the run's preset, a named preset, what the user set.
 
     Settings published for each table have a preset each, such as ``rtdl-CA``. Together they go by ``rtdl``: every
-    dataset gets its own. So a run with ``--preset paper`` takes ``paper-CA`` on California, if there is one, on top of
-    ``paper``. Without a dataset only the name is checked.
+    dataset gets its own. So a run with ``--preset paper`` takes ``paper-CA`` on California, if there is one. Without
+    a dataset only the name is checked.
     """
     entry = registry.find(kind, name)
     config_class = registry.load_config(entry)
@@ -347,8 +347,7 @@ def choose(spec: Spec, registry: Registry, kind: str, name: str, dataset: str = 
         preset = _of_dataset(spec.preset, presets, codes) or spec.preset
     else:
         preset = _find_preset(str(named), entry, presets, dataset, codes)
-    settings = {**presets.get(preset.rpartition("-")[0], {}), **presets.get(preset, {})}
-    settings.pop("source", None)
+    settings = {key: value for key, value in presets.get(preset, {}).items() if key != "source"}
     config: Config = config_class.resolve({**settings, **overrides}, entry.name)
     shown = {**({"preset": named} if named is not None else {}), **overrides}
     tunable = any(name not in overrides for name in config_class.search_space())

@@ -507,7 +507,7 @@ def test_presets_are_valid_and_mid_is_the_default() -> None:
         name: TJEPAConfig.resolve({key: value for key, value in preset.items() if key != "source"}, name)
         for name, preset in TJEPAConfig.presets().items()
     }
-    assert set(presets) == {"tiny", "quick", "mid", "paper-JA", "paper"}
+    assert set(presets) == {"tiny", "quick", "small", "mid", "paper-JA", "paper"}
     assert presets["mid"] == TJEPAConfig()
     assert presets["tiny"] == presets["quick"]
     assert presets["paper-JA"].model_num_layers == 16
