@@ -247,3 +247,23 @@ def test_help_answers_at_once() -> None:
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     assert min(seconds) < 0.6
+
+
+def test_tables_that_could_be_confused_are_refused_and_notes_are_told(tmp_path: Path) -> None:
+    for folder, shift in (("a", 0), ("b", 1)):
+        (tmp_path / folder).mkdir()
+        rows = "\n".join(f"{i},{(i + shift) % 5},{'ab'[i % 2]}" for i in range(60))
+        (tmp_path / folder / "t.csv").write_text(f"id,x,y\n{rows}\n")
+    (tmp_path / "copy.csv").write_text((tmp_path / "a" / "t.csv").read_text())
+    run = ("run", "--ssl", "none", "--model", "linear", "--preset", "quick", "--results", tmp_path / "results")
+    a, b, copy = (f"{tmp_path}/{name}:y" for name in ("a/t.csv", "b/t.csv", "copy.csv"))
+    for mode in ((), ("--dry-run",)):
+        confused = tabbench(*run, "--data", f"{a},{b}", *mode)
+        assert (confused.returncode, "two different tables go by the name" in confused.stderr) == (2, True)
+        same = tabbench(*run, "--data", f"{a},{copy}", *mode)
+        assert (same.returncode, "are the same table: name one of them" in same.stderr) == (2, True)
+        wrong = tabbench(*run, "--data", f"{a}x", *mode)
+        assert (wrong.returncode, "yx" in wrong.stderr) == (2, True)
+    told = tabbench(*run, "--data", a)
+    assert told.returncode == 0
+    assert "t.csv:y: " in told.stderr, "what became of the columns is said"

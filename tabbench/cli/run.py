@@ -117,8 +117,9 @@ def run(
         fail_fast,
     )
     make_plan(spec, registry, [])
+    store = Store(results)
     if dry_run:
-        print_plan(spec, registry, Store(results), offline=offline, calibrate=calibrate)
+        print_plan(spec, registry, store, offline=offline, calibrate=calibrate)
         return
     display = make_display(quiet=quiet, verbose=verbose)
     manifests = find_data(spec, registry, offline, display.say)
