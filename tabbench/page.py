@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import secrets
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from tabbench import __version__
 from tabbench.controls import NONE, UNTRAINED
+from tabbench.errors import UsageError
 from tabbench.report import LOWER_IS_BETTER, Cell, Row, Table
 from tabbench.store import Store
 
@@ -87,6 +91,19 @@ def document(title: str, body: str) -> str:
         f'<!doctype html>\n<html lang="en"><head><title>{escape(title)}</title>{head}</head>'
         f"<body>{body}</body></html>\n"
     )
+
+
+def check_place(path: Path) -> None:
+    """Refuse a page that could not be written, before any work is done for it."""
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"--out {path}: there is no folder {path.parent}")
+
+
+def write_page(path: Path, text: str) -> None:
+    """Write a page all at once: whoever has the old one open never sees half of the new."""
+    draft = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
+    draft.write_text(text, encoding="utf-8")
+    os.replace(draft, path)
 
 
 def section(title: str, body: str) -> str:

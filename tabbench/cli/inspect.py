@@ -1,7 +1,5 @@
 """``tabbench inspect``: how a method's representation develops on a dataset, as numbers and as a page."""
 
-import os
-import secrets
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -43,12 +41,12 @@ def inspect(
     """
     from tabbench.cli.run import default_preset
     from tabbench.data.references import resolve_data
+    from tabbench.page import check_place, write_page
     from tabbench.plan import check_settings, choose
     from tabbench.registry import make_registry
     from tabbench.spec import make_spec, parse_setting
 
-    if not out.absolute().parent.is_dir():
-        raise UsageError(f"--out {out}: there is no folder {out.parent}")
+    check_place(out)
     registry = make_registry(plugin or [])
     given: dict[str, Any] = {"ssl": [ssl], "model": ["none"], "data": [data], "set": {}}
     for text in settings or []:
@@ -79,9 +77,7 @@ def inspect(
     if importance is not None:
         print_importance(importance)
     title = f"{choice.name} on {manifests[0].name}"
-    draft = out.with_name(f".{out.name}-{secrets.token_hex(4)}")
-    draft.write_text(make_inspection_page(title, found, importance), encoding="utf-8")
-    os.replace(draft, out)
+    write_page(out, make_inspection_page(title, found, importance))
     print(f"{out}: curves, {len(found)} maps" + (", importance of features" if importance is not None else ""))
 
 

@@ -1,7 +1,5 @@
 """``tabbench report``: a results folder as one self-contained page."""
 
-import os
-import secrets
 from pathlib import Path
 from typing import Annotated
 
@@ -23,17 +21,14 @@ def report(
 ) -> None:
     """Write one HTML page, with nothing loaded from elsewhere: table, scores, curves of pretraining, evidence."""
     from tabbench.cli.table import grid, notes
-    from tabbench.page import make_page
+    from tabbench.page import check_place, make_page, write_page
     from tabbench.report import tabulate
     from tabbench.store import Store
 
     if not (results / "records").is_dir():
         raise UsageError(f"There are no results in {results}: start with 'tabbench run', or name a folder by --results")
-    if not out.absolute().parent.is_dir():
-        raise UsageError(f"--out {out}: there is no folder {out.parent}")
+    check_place(out)
     store = Store(results)
     made = tabulate(store, "rank", fidelity=fidelity, any_budget=any_budget)
-    draft = out.with_name(f".{out.name}-{secrets.token_hex(4)}")
-    draft.write_text(make_page(store, made, grid(made), notes(made)), encoding="utf-8")
-    os.replace(draft, out)
+    write_page(out, make_page(store, made, grid(made), notes(made)))
     print(f"{out}: {len(made.rows)} rows, {len(made.datasets)} dataset(s)")
