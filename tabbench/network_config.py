@@ -40,3 +40,5 @@ class NetworkConfig(Config):
     projection: Annotated[ProjectionName, Choice(*PROJECTIONS)] = "auto"
     """How tokens (rows, d, h) become numbers. ``auto`` is linear_flatten up to 8,192 numbers per row, beyond that
     linear_per_feature; ``tokens_direct`` gives the tokens to the network without reducing them to d numbers."""
+    bf16: bool = False
+    """Mixed bfloat16 precision: faster on GPUs, and for wide networks on CPUs that have it (AVX-512 BF16)."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -40,15 +41,19 @@ class Backbone(nn.Module):
 
 
 class Network(nn.Module):
-    """A backbone and the linear layer on top of it."""
+    """A backbone, in mixed bfloat16 precision if so wished, and the linear layer on top of it, never so."""
 
-    def __init__(self, backbone: Backbone, n_outputs: int) -> None:
+    def __init__(self, backbone: Backbone, n_outputs: int, bf16: bool = False) -> None:
         super().__init__()
         self.backbone = backbone
         self.head = nn.Linear(backbone.out_features, n_outputs)
+        self.bf16 = bf16
 
     def forward(self, batch: Batch) -> Tensor:
-        output: Tensor = self.head(self.backbone(batch))
+        device = self.head.weight.device.type
+        with torch.autocast(device, torch.bfloat16) if self.bf16 else nullcontext():
+            hidden: Tensor = self.backbone(batch)
+        output: Tensor = self.head(hidden.float())
         return output
 
 
@@ -144,7 +149,8 @@ class NetworkModel(DownstreamModel):
         self.inputs = Inputs(config.scaling).fit(train.features)
         self.objective = Objective(task, train.y)
         with seeded(context.seed("init"), context.device):
-            self.network = Network(self.build(self.inputs.shape), task.n_outputs).to(context.device)
+            backbone = self.build(self.inputs.shape)
+            self.network = Network(backbone, task.n_outputs, config.bf16).to(context.device)
         self.batch_size = choose_batch_size(config.batch_size, len(train.y), self.network.backbone.attention_bytes)
         self.memory = context.memory
         rows = [self.inputs.load(part.features, context.device, context.memory) for part in (train, validation)]

@@ -345,3 +345,16 @@ def test_a_training_step_stays_on_its_device(task: Task) -> None:
 
 def targets(task: Task, device: str) -> Tensor:
     return torch.zeros(8, device=device, dtype=torch.int64 if task.kind == "multiclass" else torch.float32)
+
+
+def test_bfloat16_is_for_the_backbone_alone_and_learns_as_well() -> None:
+    validation = blobs(100, 1)
+    model = Tiny(max_epochs=30, batch_size=32, lr=1e-2, bf16=True)
+    model.fit(blobs(400), validation, BINARY, Context())
+    assert max(model.diagnostics["validation_score"]) > 0.95
+    assert {parameter.dtype for parameter in model.network.parameters()} == {torch.float32}
+    seen: list[torch.dtype] = []
+    model.network.backbone.register_forward_hook(lambda module, inputs, output: seen.append(output.dtype))
+    predicted = model.predict(validation.features)
+    assert set(seen) == {torch.bfloat16}
+    assert np.abs(predicted.sum(axis=1) - 1).max() < 1e-6
