@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import statistics
 import sys
 import time
 from typing import TYPE_CHECKING
 
+from tabbench.cli.clock import Clock
 from tabbench.execution import Summary
 from tabbench.job import Event, Outcome
 from tabbench.plan import Step
@@ -16,35 +16,6 @@ if TYPE_CHECKING:
 
 LINE_EVERY = 10.0
 """Seconds between two plain lines about running jobs."""
-
-
-class Clock:
-    """Estimates the time left from the steps of the same kind that are done."""
-
-    def __init__(self) -> None:
-        self.todo: dict[str, Step] = {}
-        self.slots = 1
-        self.took: dict[str, list[float]] = {}
-        self.begun: dict[str, float] = {}
-        self.share: dict[str, float] = {}
-
-    def left(self) -> float | None:
-        """Seconds, or None while nothing is known."""
-        if not self.took and not any(self.share.values()):
-            return None
-        known = [statistics.fmean(times) for times in self.took.values()]
-        total = 0.0
-        for key, step in self.todo.items():
-            times = self.took.get(step.job.kind)
-            running = time.monotonic() - self.begun[key] if key in self.begun else 0.0
-            if self.share.get(key, 0.0) > 0.02:
-                expected = running / self.share[key]
-            elif times or known:
-                expected = statistics.fmean(times or known)
-            else:
-                expected = 0.0
-            total += max(expected - running, 0.0)
-        return total / self.slots
 
 
 class PlainDisplay:
@@ -62,30 +33,25 @@ class PlainDisplay:
         print(text, file=sys.stderr, flush=True)
 
     def begin(self, todo: list[Step], done: int, slots: int) -> None:
-        self.clock.todo = {step.key: step for step in todo}
-        self.clock.slots = slots
+        self.clock.begin(todo, slots)
         self.total = len(todo)
         stored = f", {done} record(s) already stored" if done else ""
         self.say(f"{self.total} step(s) to run, {slots} at a time{stored}")
 
     def started(self, step: Step) -> None:
-        self.clock.begun[step.key] = time.monotonic()
+        self.clock.started(step)
         if self.verbose:
             self.say(f"started: {step.job.label}")
 
     def progress(self, step: Step, event: Event) -> None:
-        self.clock.share[step.key] = event.step / event.total if event.total else 0.0
+        self.clock.progress(step, event)
         self.notes[step.key] = describe(event)
         if time.monotonic() - self.last_line > LINE_EVERY:
             self.last_line = time.monotonic()
             self.say(f"[{self.ended}/{self.total}] {step.job.label}: {describe(event)}{self._left()}")
 
     def finished(self, step: Step, outcome: Outcome) -> None:
-        begun = self.clock.begun.pop(step.key, None)
-        self.clock.todo.pop(step.key, None)
-        self.clock.share.pop(step.key, None)
-        if begun is not None:
-            self.clock.took.setdefault(step.job.kind, []).append(time.monotonic() - begun)
+        self.clock.finished(step)
         self.ended += 1
         self.last_line = time.monotonic()
         self.say(f"[{self.ended}/{self.total}] {verdict(step, outcome)}{self._left()}")
@@ -159,7 +125,7 @@ class RichDisplay(PlainDisplay):
             self.bars[step.key] = self.progress_bars.add_task(step.job.label, total=None, note="starting")
 
     def progress(self, step: Step, event: Event) -> None:
-        self.clock.share[step.key] = event.step / event.total if event.total else 0.0
+        self.clock.progress(step, event)
         if self.progress_bars is not None and step.key in self.bars:
             self.progress_bars.update(
                 self.bars[step.key], completed=event.step, total=event.total, note=describe(event)

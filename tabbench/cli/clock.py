@@ -1,0 +1,77 @@
+"""How long a run will still take, judged by what it has done so far."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tabbench.job import Event
+from tabbench.plan import Step
+
+ENOUGH = 0.02
+"""Share of a step, against steps like it, from which its own pace says more than theirs."""
+
+
+class Done(NamedTuple):
+    """A step that has ended."""
+
+    seconds: float
+    share: float
+    """How much of what it announced it had done by then: a training that stops early announces more epochs."""
+
+
+class Clock:
+    """Estimates the time left: of running steps by their pace, of the others by steps like them that are done."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self.now = now
+        self.slots = 1
+        self.todo: dict[str, Step] = {}
+        self.begun: dict[str, float] = {}
+        self.share: dict[str, float] = {}
+        self.done: dict[tuple[str, ...], list[Done]] = {}
+
+    def begin(self, todo: list[Step], slots: int) -> None:
+        self.todo = {step.key: step for step in todo}
+        self.slots = slots
+
+    def started(self, step: Step) -> None:
+        self.begun[step.key] = self.now()
+
+    def progress(self, step: Step, event: Event) -> None:
+        self.share[step.key] = event.step / event.total if event.total else 0.0
+
+    def finished(self, step: Step) -> None:
+        self.todo.pop(step.key, None)
+        share = self.share.pop(step.key, 1.0)
+        begun = self.begun.pop(step.key, None)
+        if begun is not None:
+            for kin in kinship(step):
+                self.done.setdefault(kin, []).append(Done(self.now() - begun, share))
+
+    def left(self) -> float | None:
+        """Seconds, or None while nothing is known."""
+        if not self.done and not any(self.share.values()):
+            return None
+        return sum(self._left(step) for step in self.todo.values()) / self.slots
+
+    def _left(self, step: Step) -> float:
+        like = next((self.done[kin] for kin in kinship(step) if kin in self.done), [])
+        running = self.now() - self.begun[step.key] if step.key in self.begun else 0.0
+        end = statistics.fmean(done.share for done in like) if like else 1.0
+        share = self.share.get(step.key, 0.0)
+        if share > ENOUGH * end:
+            expected = running * end / share
+        else:
+            expected = statistics.fmean(done.seconds for done in like) if like else 0.0
+        return max(expected - running, 0.0)
+
+
+def kinship(step: Step) -> list[tuple[str, ...]]:
+    """What a step has in common with others, closest first: its plugins on its data, its plugins, its kind, nothing."""
+    payload = step.job.payload
+    parts = (payload.get(part) for part in ("method", "joint", "model"))
+    plugins = (step.job.kind, *(part["name"] if part else "" for part in parts))
+    return [(*plugins, str(payload.get("manifest", {}).get("name"))), plugins, (step.job.kind,), ()]
