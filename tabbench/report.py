@@ -148,7 +148,7 @@ def tabulate(
         if record["fidelity"] != chosen:
             others[f"fidelity {record['fidelity']} (--fidelity)"] += 1
         elif not any_budget and _budget(record) != budget:
-            others[f"another budget of tuning, {describe_budget(_budget(record))} (--any-budget)"] += 1
+            others[f"another budget: {describe_budget(_budget(record))} (--any-budget)"] += 1
         elif record["data_key"] != data_keys[record["data"]]:
             others[f"an older content of {record['data']}"] += 1
         elif reason:
@@ -217,8 +217,8 @@ def _budget(record: dict[str, Any]) -> tuple[int, int]:
 
 
 def describe_budget(budget: tuple[int, int]) -> str:
-    """``(8, 15)`` as ``8 + 15 trials``."""
-    return f"{budget[0]} + {budget[1]} trials" if any(budget) else "no trials"
+    """``(8, 15)`` as ``tuned with 8 + 15 trials``."""
+    return f"tuned with {budget[0]} + {budget[1]} trials" if any(budget) else "not tuned"
 
 
 def _fidelity_order(fidelity: str) -> tuple[int, int, str]:

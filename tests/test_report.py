@@ -44,6 +44,12 @@ def test_ranks_are_taken_per_dataset_on_means_and_averaged(tmp_path: Path) -> No
     assert row(table, "b").cells["ca"].rank == 1, "a smaller error is better"
     assert row(table, "a").average_rank == row(table, "b").average_rank == 1.5
     assert table.units == {"wine": "accuracy", "ca": "rmse"}
+    spread = "1-2 records a cell, mean ± standard deviation over splits and seeds"
+    assert notes(table)[0] == f"fidelity quick; not tuned; {spread}."
+
+
+def test_one_record_a_cell_has_no_spread_to_speak_of(tmp_path: Path) -> None:
+    assert notes(make(tmp_path, [{"ssl": "a"}]))[0] == "fidelity quick; not tuned; 1 record a cell."
 
 
 def test_flagged_and_failed_records_are_left_out_and_named(tmp_path: Path) -> None:
@@ -98,7 +104,7 @@ def test_ranks_compare_equal_budgets_unless_told_otherwise(tmp_path: Path) -> No
         tmp_path, [{"ssl": "a", "trials": 5}, {"ssl": "b", "trials": 5}, {"ssl": "b", "trials": 0, "score": 0.9}]
     )
     assert [(row.ssl, row.budget) for row in table.rows] == [("a", (0, 5)), ("b", (0, 5))]
-    assert table.left_out == [{"reason": "another budget of tuning, no trials (--any-budget)", "records": 1}]
+    assert table.left_out == [{"reason": "another budget: not tuned (--any-budget)", "records": 1}]
     assert "tuned with 0 + 5 trials" in notes(table)[0], "the table says how many trials its rows had"
     mixed = tabulate(Store(tmp_path), any_budget=True)
     assert [line[0] for line in grid(mixed)[1]] == ["b (0 + 0 trials)", "a (0 + 5 trials)", "b (0 + 5 trials)"]

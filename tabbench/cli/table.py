@@ -238,13 +238,13 @@ def notes(made: "Table", with_spread: bool = True) -> list[str]:
     lines = []
     if made.rows:
         counts = sorted({cell.n for row in made.rows for cell in row.cells.values() if cell.n})
-        spread = "-".join(str(count) for count in (counts[0], counts[-1])) if len(counts) > 1 else str(counts[0])
+        number = "-".join(str(count) for count in (counts[0], counts[-1])) if len(counts) > 1 else str(counts[0])
+        records = "1 record a cell" if number == "1" else f"{number} records a cell"
+        if with_spread and counts[-1] > 1:
+            records += ", mean ± standard deviation over splits and seeds"
         budgets = {row.budget for row in made.rows}
-        tuning = f"tuned with {describe_budget(budgets.pop())}" if len(budgets) == 1 else "different tuning budgets"
-        lines.append(
-            f"fidelity {made.fidelity}; {tuning}; {spread} record(s) a cell"
-            + ("; mean ± standard deviation over splits and seeds." if with_spread else ".")
-        )
+        tuning = describe_budget(budgets.pop()) if len(budgets) == 1 else "different tuning budgets"
+        lines.append(f"fidelity {made.fidelity}; {tuning}; {records}.")
     if made.metric == "rank" and with_spread:
         rules = {"last": "missing cells are ranked last", "skip": "missing cells are not ranked"}
         lines.append(
