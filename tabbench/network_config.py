@@ -25,8 +25,8 @@ class NetworkConfig(Config):
     weight_decay: Annotated[float, Field(ge=0), Float(1e-6, 1e-3, log=True)] = 1e-5
     """Decoupled weight decay of AdamW."""
     batch_size: Annotated[int, Field(ge=MIN_BATCH)] | Literal["auto"] = "auto"
-    """Rows per step; ``auto`` is the power of two next to a 64th of the training rows, between 32 and 512,
-    and less where attention over many columns would not fit the memory."""
+    """Rows per step; ``auto`` is the power of two next to a 64th of the training rows, between 32 and 512. Batches
+    that do not fit the memory are taken in parts; with BatchNorm beside attention (``conv``) they are smaller."""
     max_epochs: Annotated[int, Field(ge=1)] = 200
     """Epochs if early stopping does not end the training before."""
     patience: Annotated[int, Field(ge=1)] = 16

@@ -25,6 +25,7 @@ Newton's method would have a matrix of classes x classes for every leaf: 8 MB ea
 MANY_CLASSES_LR = 0.2
 """About what the library's rule gives for 200 rounds; it does not apply the rule to gradient steps."""
 REPORT_EVERY = 10
+ROWS_AT_ONCE = 4096
 METRICS = {"binary": ("Logloss", "Accuracy"), "multiclass": ("MultiClass", "Accuracy"), "regression": ("RMSE", "RMSE")}
 """Loss and metric of each kind of task."""
 
@@ -49,7 +50,8 @@ class CatBoost(DownstreamModel):
         # them cannot be right whatever the model is.
         self.classes = None if task.is_regression else np.unique(train.y)
         self.model: catboost.CatBoost | None = None
-        if self.classes is not None and len(self.classes) == 1:
+        if np.all(train.y == train.y[0]) or is_constant(train.features):  # which the library refuses
+            self.constant = _without_features(train.y, task)
             self.diagnostics = {"constant": True}
             return
         if self.classes is not None:
@@ -102,17 +104,15 @@ class CatBoost(DownstreamModel):
         }
 
     def predict(self, features: Features) -> NDArray[np.float32]:
+        if self.model is None:
+            return np.repeat(self.constant[None], len(features), axis=0)
         if self.classes is None:
-            assert self.model is not None
             numbers = self.model.predict(self._pool(features), thread_count=self.threads)
             return np.asarray(numbers, dtype=np.float32)
         probabilities = np.zeros((len(features), max(self.task.n_classes, 2)), dtype=np.float32)
-        if self.model is None:
-            probabilities[:, self.classes] = 1.0
-        else:
-            probabilities[:, self.classes] = self.model.predict(
-                self._pool(features), prediction_type="Probability", thread_count=self.threads
-            )
+        probabilities[:, self.classes] = self.model.predict(
+            self._pool(features), prediction_type="Probability", thread_count=self.threads
+        )
         return probabilities
 
     def _pool(self, features: Features, y: NDArray[Any] | None = None) -> catboost.Pool:
@@ -152,6 +152,26 @@ def to_pool(
     )
     categorical = list(range(features.numeric.shape[1], features.n_features))
     return catboost.Pool(frame, y, cat_features=categorical, thread_count=threads)
+
+
+def is_constant(features: Features) -> bool:
+    """Whether all rows are the same; looks no further than to the first that is not."""
+    if isinstance(features, Representation):
+        arrays: tuple[NDArray[Any], ...] = (features.array,)
+    else:
+        arrays = (features.numeric, features.categorical)
+    return all(
+        np.array_equal(part, np.broadcast_to(array[0], part.shape), equal_nan=array.dtype.kind == "f")
+        for array in arrays
+        for part in (array[start : start + ROWS_AT_ONCE] for start in range(0, len(array), ROWS_AT_ONCE))
+    )
+
+
+def _without_features(y: NDArray[Any], task: Task) -> NDArray[np.float32]:
+    """The best constant prediction: the mean, or the shares of the classes."""
+    if task.is_regression:
+        return np.asarray(np.mean(y), dtype=np.float32)
+    return (np.bincount(y, minlength=max(task.n_classes, 2)) / len(y)).astype(np.float32)
 
 
 def _with_classes(rows: Labelled, classes: NDArray[Any]) -> Labelled:

@@ -131,6 +131,7 @@ class FTTransformerModel(NetworkModel):
         return FTTransformer(columns, config)
 
     def is_decayed(self, name: str) -> bool:
-        """All but tokenizer, norms and biases, unless ``decay_all``."""
-        exempt = name.endswith("bias") or "norm" in name or name.startswith(("backbone.columns", "backbone.answer"))
+        """All but tokenizer, norms and biases, unless ``decay_all``; a projection to numbers is not the tokenizer."""
+        tokenizer = name.startswith(("backbone.columns", "backbone.answer")) and "to_numbers" not in name
+        exempt = name.endswith("bias") or "norm" in name or tokenizer
         return bool(self.config.decay_all) or not (exempt or name.startswith("backbone.end"))

@@ -67,17 +67,3 @@ def load_optimizer_tensors(optimizer: torch.optim.Optimizer, tensors: Tensors) -
         index, _, key = name.partition(".")
         state.setdefault(int(index), {})[key] = tensor
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-
-
-def global_generators(device: str) -> dict[str, Tensor]:
-    """States of the generators that dropout draws from."""
-    states = {"cpu": torch.get_rng_state()}
-    if torch.device(device).type == "cuda":
-        states["cuda"] = torch.cuda.get_rng_state(device)
-    return states
-
-
-def load_global_generators(states: dict[str, Tensor], device: str) -> None:
-    torch.set_rng_state(states["cpu"])
-    if "cuda" in states:
-        torch.cuda.set_rng_state(states["cuda"], device)

@@ -50,11 +50,6 @@ class MaskSizes:
             if n_ctx + n_tgt <= self.d:
                 return n_ctx, n_tgt
 
-    @property
-    def largest(self) -> tuple[int, int]:
-        """Bounds of ``n_ctx`` and ``n_ctx + n_tgt``."""
-        return self.context[1], min(self.context[1] + self.target[1], self.d)
-
 
 def draw_masks(
     n_rows: int,

@@ -19,15 +19,15 @@ from tabbench.nn import (
     TokenRows,
     count_batches,
     embedding_variance,
+    generator_states,
     is_collapsed,
     linear,
+    set_generator_states,
     shuffled_batches,
     uniformity,
     warmup_cosine,
 )
 from tabbench_tjepa.checkpoint import (
-    global_generators,
-    load_global_generators,
     load_optimizer_tensors,
     optimizer_tensors,
     read_checkpoint,
@@ -210,7 +210,7 @@ class Training:
             **with_prefix("best", self.best),
             **with_prefix("optimizer", optimizer_tensors(self.optimizer)),
             **{f"generator.{name}": generator.get_state() for name, generator in self._generators().items()},
-            **with_prefix("global generator", global_generators(self.method.device)),
+            **with_prefix("global generator", generator_states(self.method.device)),
         }
         values = {
             "epoch": self.epoch,
@@ -246,7 +246,7 @@ class Training:
         self.best = {name: tensor.to(device) for name, tensor in without_prefix("best", tensors).items()}
         for name, generator in self._generators().items():
             generator.set_state(tensors[f"generator.{name}"])
-        load_global_generators(without_prefix("global generator", tensors), device)
+        set_generator_states(without_prefix("global generator", tensors), device)
         self.epoch, self.step = values["epoch"], values["step"]
         self.curves, self.start = values["curves"], values["start"]
         self.best_score = float("-inf") if values["best_score"] is None else values["best_score"]
@@ -279,6 +279,7 @@ def _fingerprint(method: TJEPA, table: Table, context: Context) -> str:
         "config": method.config.to_json(),
         "schema": table.schema.to_json(),
         "seed": context.root_seed,
+        "device": torch.device(context.device).type,  # its generators go on only there
         "probe": context.probe is not None,
     }
     digest = hashlib.sha256(json.dumps(said, sort_keys=True).encode())

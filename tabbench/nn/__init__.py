@@ -13,6 +13,7 @@ from tabbench.nn.corruption import (
     redraw,
     replace_at_random,
 )
+from tabbench.nn.devices import generator_states, in_double, seeded, set_generator_states
 from tabbench.nn.dropout import Dropout, attention, dropout
 from tabbench.nn.ema import EMA, ema_copy
 from tabbench.nn.encoders import (
@@ -22,7 +23,6 @@ from tabbench.nn.encoders import (
     encode_in_batches,
     glorot_,
     output_activation,
-    seeded,
 )
 from tabbench.nn.inputs import MAX_FLAT_COLUMNS, Batch, Inputs, InputShape, Rows, flat_columns, max_flat_columns
 from tabbench.nn.pretext import Pretext, Terms, train_pretext
@@ -99,7 +99,9 @@ __all__ = [
     "feature_embedding_variance",
     "flat_columns",
     "forward_all",
+    "generator_states",
     "glorot_",
+    "in_double",
     "is_collapsed",
     "linear",
     "load_module",
@@ -118,6 +120,7 @@ __all__ = [
     "replace_at_random",
     "ridge_path",
     "seeded",
+    "set_generator_states",
     "shuffled_batches",
     "sincos_positions",
     "train_network",

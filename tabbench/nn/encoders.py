@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
@@ -14,6 +13,7 @@ from torch import nn
 
 from tabbench.context import Context
 from tabbench.nn.corruption import OriginalColumns
+from tabbench.nn.devices import seeded
 from tabbench.nn.states import load_module, module_state
 from tabbench.scaling import Scaler, ScalingKind
 from tabbench.table import MISSING, UNKNOWN, Representation, Schema, Table
@@ -179,18 +179,6 @@ def glorot_(module: AnyModule) -> AnyModule:
             if layer.bias is not None:
                 nn.init.zeros_(layer.bias)
     return module
-
-
-@contextmanager
-def seeded(seed: int, device: str = "cpu") -> Iterator[None]:
-    """Initialisation and dropout inside draw from ``seed``; the global generators are as before afterwards."""
-    is_cuda = torch.device(device).type == "cuda"
-    with torch.random.fork_rng(devices=[torch.device(device)] if is_cuda else []):
-        torch.default_generator.manual_seed(seed)
-        if is_cuda:
-            with torch.cuda.device(device):
-                torch.cuda.manual_seed(seed)
-        yield
 
 
 def encode_in_batches(

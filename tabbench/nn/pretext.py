@@ -15,7 +15,7 @@ from torch import nn
 from tabbench.context import Context
 from tabbench.errors import DeadlineReached, TabbenchError
 from tabbench.nn.batches import count_batches, shuffled_batches
-from tabbench.nn.encoders import seeded
+from tabbench.nn.devices import seeded
 
 Terms = Mapping[str, torch.Tensor]
 """Terms of a loss by name, scalars; ``"loss"`` is the one that is minimised."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tabbench.errors import TabbenchError
+from tabbench.nn.devices import in_double
 from tabbench.nn.inputs import Inputs, flat_columns
 from tabbench.table import Representation, Task
 
@@ -48,16 +49,17 @@ def ridge_path(x: Tensor, y: Tensor, penalties: Sequence[float]) -> Iterator[tup
     targets = y - y_mean
     if wide:
         centred = x - x_mean
-        gram, right = (centred @ centred.T).double(), targets.double()
+        gram, right = in_double(centred @ centred.T), in_double(targets)
     else:  # centred afterwards: a tall x is large, and not copied
-        gram = (x.T @ x).double() - n * torch.outer(x_mean.double(), x_mean.double())
-        right = (x.T @ targets).double()
+        mean = in_double(x_mean)
+        gram = in_double(x.T @ x) - n * torch.outer(mean, mean)
+        right = in_double(x.T @ targets)
     for penalty in penalties:
         regular = gram + n * penalty * torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
         factor, failed = torch.linalg.cholesky_ex(regular)
         if int(failed):
             continue
-        solution = torch.cholesky_solve(right, factor).to(x.dtype)
+        solution = torch.cholesky_solve(right, factor).to(x)
         weight = centred.T @ solution if wide else solution
         yield penalty, LinearMap(weight, y_mean - x_mean @ weight)
 
@@ -119,5 +121,5 @@ def probe_score(
     y = F.one_hot(torch.from_numpy(np.array(train_y, dtype=np.int64)), n_classes).float()
     y_val = torch.from_numpy(np.array(val_y, dtype=np.int64))
     return max(
-        float((model(x_val).argmax(dim=1) == y_val).double().mean()) for _, model in ridge_path(x, y, RIDGE_PENALTIES)
+        int((model(x_val).argmax(dim=1) == y_val).sum()) / len(y_val) for _, model in ridge_path(x, y, RIDGE_PENALTIES)
     )

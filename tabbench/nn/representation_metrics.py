@@ -13,6 +13,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from tabbench.nn.devices import in_double
+
 BLOCK = 1024
 """Rows whose distances to all others are computed at a time."""
 
@@ -72,7 +74,7 @@ def feature_embedding_variance(tokens: Tensor) -> Tensor:
     """
     if tokens.ndim != 3:
         raise ValueError(f"tokens have shape (rows, features, dim), not {tuple(tokens.shape)}")
-    values = tokens.double()
+    values = in_double(tokens)
     centred = values - values.mean(1, keepdim=True)
     return centred.var(2, correction=0).mean(0)
 
@@ -97,8 +99,7 @@ def is_collapsed(embeddings: Tensor, threshold: float = COLLAPSE_RATIO) -> bool:
 
 def _flat(embeddings: Tensor) -> Tensor:
     # In double precision: the differences between rows of a collapsed embedding are what is measured.
-    rows = embeddings.detach().flatten(1)
-    return (rows.cpu() if rows.device.type == "mps" else rows).double()  # MPS has no double precision
+    return in_double(embeddings.detach().flatten(1))
 
 
 def _pair_mean(

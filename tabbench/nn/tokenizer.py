@@ -113,11 +113,11 @@ class FeatureTokenizer(nn.Module):
 
     def _numeric(self, rows: TokenRows, bias: Tensor, keep: Tensor | None) -> Tensor:
         values = rows.numeric.t()[..., None]
+        tokens = torch.addcmul(bias[:, None], values if keep is None else values * keep, self.weight[:, None])
+        if not len(self.missing):
+            return tokens
         absent = rows.missing.t()[..., None]
-        if keep is not None:
-            values, absent = values * keep, absent * keep
-        tokens = torch.addcmul(bias[:, None], values, self.weight[:, None])
-        return torch.addcmul(tokens, absent, self.missing[:, None]) if len(self.missing) else tokens
+        return torch.addcmul(tokens, absent if keep is None else absent * keep, self.missing[:, None])
 
 
 def sincos_positions(n: int, dim: int, base: float = 10_000.0) -> Tensor:

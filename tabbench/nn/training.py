@@ -24,7 +24,7 @@ from tabbench.contracts import DownstreamModel
 from tabbench.errors import TabbenchError, UsageError
 from tabbench.network_config import MIN_BATCH, NetworkConfig
 from tabbench.nn.batches import count_batches, shuffled_batches
-from tabbench.nn.encoders import seeded
+from tabbench.nn.devices import seeded
 from tabbench.nn.inputs import Batch, Inputs, InputShape, Rows
 from tabbench.nn.schedules import warmup_cosine
 from tabbench.table import Features, Labelled, Task
@@ -91,7 +91,7 @@ class Objective:
         if self.task.is_regression:
             return -self.scale * math.sqrt(float(F.mse_loss(output.squeeze(-1), target)))
         chosen = output.argmax(dim=1) if self.task.kind == "multiclass" else (output.squeeze(-1) > 0)
-        return float((chosen == target).double().mean())
+        return int((chosen == target).sum()) / len(target)
 
     def predictions(self, output: Tensor) -> NDArray[np.float32]:
         """Class probabilities ``(rows, n_classes)``, or numbers in the unit of the labels."""
@@ -151,11 +151,12 @@ class NetworkModel(DownstreamModel):
         with seeded(context.seed("init"), context.device):
             backbone = self.build(self.inputs.shape)
             self.network = Network(backbone, task.n_outputs, config.bf16).to(context.device)
-        self.batch_size = choose_batch_size(config.batch_size, len(train.y), self.network.backbone.attention_bytes)
+        fitting = rows_that_fit(self.network.backbone, context.memory)
+        whole = has_batch_norm(self.network)
+        self.batch_size = choose_batch_size(config.batch_size, len(train.y), fitting if whole else None)
         self.memory = context.memory
         rows = [self.inputs.load(part.features, context.device, context.memory) for part in (train, validation)]
         targets = [self.objective.targets(part.y, context.device) for part in (train, validation)]
-        rows_at_once = choose_rows_at_once(self.network, context.memory)
         self.diagnostics = {
             "parameters": sum(parameter.numel() for parameter in self.network.parameters()),
             "batch_size": self.batch_size,
@@ -169,7 +170,7 @@ class NetworkModel(DownstreamModel):
             config,
             self.batch_size,
             context,
-            rows_at_once,
+            None if whole else fitting,
         )
         self.diagnostics |= history.to_json()
 
@@ -323,24 +324,20 @@ def make_optimizer(
     )
 
 
-def choose_batch_size(wanted: int | Literal["auto"], n_rows: int, attention_bytes: int = 0) -> int:
-    """``auto`` is the power of two next to a 64th of the rows, between 32 and 512, or what memory allows if less."""
-    if wanted != "auto":
-        return wanted
-    size = min(max(1 << max(round(math.log2(n_rows / 64)), 0), 32), 512)
-    while size > MIN_BATCH and size * attention_bytes > MAX_ATTENTION_BYTES:
-        size //= 2
-    return size
+def choose_batch_size(wanted: int | Literal["auto"], n_rows: int, fitting: int | None = None) -> int:
+    """``auto`` is the power of two next to a 64th of the rows, between 32 and 512; ``fitting`` rows are the limit."""
+    size = min(max(1 << max(round(math.log2(n_rows / 64)), 0), 32), 512) if wanted == "auto" else wanted
+    return size if fitting is None else max(min(size, fitting), MIN_BATCH)
 
 
-def choose_rows_at_once(network: Network, memory: int | None) -> int | None:
-    """Rows whose attention weights fit 1 GiB, or a quarter of the job's ``memory`` if that is less.
-
-    None, which is no limit, for networks without attention and for those with BatchNorm: its statistics are those of a
-    whole batch.
-    """
-    attention_bytes = network.backbone.attention_bytes
-    if attention_bytes == 0 or any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in network.modules()):
+def rows_that_fit(backbone: Backbone, memory: int | None) -> int | None:
+    """Rows whose attention weights fit 1 GiB, or a quarter of the job's ``memory`` if that is less; None is all."""
+    if not backbone.attention_bytes:
         return None
     limit = MAX_ATTENTION_BYTES if memory is None else min(MAX_ATTENTION_BYTES, memory // 4)
-    return max(limit // attention_bytes, 1)
+    return max(limit // backbone.attention_bytes, 1)
+
+
+def has_batch_norm(network: nn.Module) -> bool:
+    """Whether a batch cannot be computed in parts: BatchNorm's statistics are those of a whole one."""
+    return any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in network.modules())

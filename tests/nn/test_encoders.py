@@ -104,6 +104,16 @@ def test_seeded_repeats_and_leaves_the_global_generator_alone() -> None:
     assert torch.equal(torch.get_rng_state(), before)
 
 
+def test_seeded_seeds_and_restores_the_generator_of_apples_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[object] = []
+    monkeypatch.setattr(torch.mps, "get_rng_state", lambda: "before")
+    monkeypatch.setattr(torch.mps, "manual_seed", told.append)
+    monkeypatch.setattr(torch.mps, "set_rng_state", told.append)
+    with seeded(3, "mps"):
+        assert told == [3]
+    assert told == [3, "before"]
+
+
 @pytest.mark.parametrize("n_rows", [0, 1, 4, 9])
 def test_encode_in_batches_keeps_the_order_of_rows(n_rows: int) -> None:
     schema = Schema(numeric=("a",))

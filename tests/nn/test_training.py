@@ -21,7 +21,7 @@ from tabbench import (
     UsageError,
 )
 from tabbench.nn import Backbone, Batch, FlatColumns, InputShape, Network, NetworkModel, Objective, make_optimizer
-from tabbench.nn.training import choose_batch_size, choose_rows_at_once, train_step
+from tabbench.nn.training import choose_batch_size, has_batch_norm, rows_that_fit, train_step
 
 
 class TinyBackbone(Backbone):
@@ -250,8 +250,10 @@ def test_the_batch_size_follows_the_number_of_rows(rows: int, size: int) -> None
 
 
 def test_batches_are_smaller_where_attention_would_not_fit_the_memory() -> None:
-    assert choose_batch_size("auto", 10**6, attention_bytes=6 * 2**20) == 128
-    assert choose_batch_size(512, 10**6, attention_bytes=6 * 2**20) == 512
+    assert choose_batch_size("auto", 10**6, fitting=170) == 170
+    assert choose_batch_size(512, 10**6, fitting=170) == 170
+    assert choose_batch_size(100, 10**6, fitting=170) == 100
+    assert choose_batch_size(512, 10**6, fitting=1) == 2, "BatchNorm cannot train on one row"
 
 
 class Attentive(Backbone):
@@ -308,14 +310,25 @@ def test_the_loss_of_a_step_in_parts_is_that_of_the_batch() -> None:
     torch.testing.assert_close(weights[0], weights[2])
 
 
-def test_rows_at_once_are_limited_by_attention_but_not_with_batch_norm() -> None:
+def test_rows_that_fit_are_those_whose_attention_does() -> None:
     shape = InputShape(n_numeric=3)
-    attentive = Network(Attentive(shape), 1)
-    assert choose_rows_at_once(attentive, None) == 1024
-    assert choose_rows_at_once(attentive, 64 * 2**30) == 1024
-    assert choose_rows_at_once(attentive, 2**22) == 1
-    assert choose_rows_at_once(Network(Attentive(shape, batch_norm=True), 1), 2**22) is None
-    assert choose_rows_at_once(Network(TinyBackbone(shape), 1), 2**22) is None
+    assert rows_that_fit(Attentive(shape), None) == 1024
+    assert rows_that_fit(Attentive(shape), 64 * 2**30) == 1024
+    assert rows_that_fit(Attentive(shape), 2**22) == 1
+    assert rows_that_fit(TinyBackbone(shape), 2**22) is None
+
+
+def test_batches_are_smaller_where_batch_norm_wants_them_whole() -> None:
+    class Normed(NetworkModel):
+        def build(self, shape: InputShape) -> Attentive:
+            return Attentive(shape, batch_norm=True)
+
+    model = Normed(max_epochs=1, batch_size=64)
+    model.fit(blobs(200), blobs(50, 1), BINARY, Context(memory=40 * 2**20))
+    assert has_batch_norm(model.network)
+    assert isinstance(model.network.backbone, Attentive)
+    assert set(model.network.backbone.seen) == {10}
+    assert model.diagnostics["batch_size"] == 10
 
 
 @pytest.mark.parametrize("task", [BINARY, REGRESSION, Task("multiclass", 3)], ids=lambda task: task.kind)

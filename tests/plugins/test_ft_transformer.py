@@ -103,6 +103,14 @@ def test_weight_decay_spares_tokenizer_norms_and_biases() -> None:
     assert FTTransformerModel(decay_all=True).is_decayed("backbone.answer")
 
 
+def test_weight_decay_reaches_the_projection_before_the_tokenizer() -> None:
+    model = FTTransformerModel(d_token=16, n_heads=2, projection="linear_flatten")
+    network = Network(model.build(InputShape(tokens=(4, 8))), 1)
+    decayed = {name for name, _ in network.named_parameters() if model.is_decayed(name) and "columns" in name}
+    assert len(decayed) == 1
+    assert all("to_numbers" in name and name.endswith("weight") for name in decayed)
+
+
 def test_heads_that_do_not_divide_tokens_are_refused_in_words() -> None:
     with pytest.raises(UsageError, match="d_token=20 is not a multiple of n_heads=8"):
         FTTransformerModel(d_token=20)

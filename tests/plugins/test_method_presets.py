@@ -36,6 +36,15 @@ def test_every_preset_can_be_tuned(kind: str, name: str, preset: str) -> None:
 
 
 PUBLISHED: dict[tuple[str, str], dict[str, Any]] = {
+    ("tjepa", "paper-JA"): {
+        "model_dim_hidden": 64, "model_num_layers": 16, "model_num_heads": 2, "model_dim_feedforward": 64,
+        "model_dropout_prob": 0.0018542257314766695, "pred_embed_dim": 16, "pred_num_layers": 16, "pred_num_heads": 4,
+        "pred_dim_feedforward": 256, "pred_p_dropout": 0.0019307456645321797, "exp_lr": 0.0003658682841082736,
+        "mask_min_ctx_share": 0.13628349247854785, "mask_max_ctx_share": 0.36819012681604135,
+        "mask_min_trgt_share": 0.1556321308543076, "mask_max_trgt_share": 0.6222278244105446, "mask_num_preds": 4,
+        "exp_weight_decay": 0.0, "exp_batch_size": 512, "exp_epochs": 300, "model_ema_start": 0.996,
+        "model_ema_end": 1.0, "n_reg": 1,
+    },
     ("vime", "paper"): {"p_m": 0.3, "alpha": 2.0, "lr": 1e-3, "batch_size": 128, "epochs": 10, "width": None},
     ("vime", "official"): {"static_corruption": True, "corrupt_level": "encoded", "epochs": 10, "lr": 1e-3},
     ("vime", "paper-JA"): {"alpha": 3.1343, "p_m": 0.15536},

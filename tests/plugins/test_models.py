@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from fake_cuda import Indexing, move
 from numpy.typing import NDArray
 from tabbench_autoint.model import AutoIntModel
 from tabbench_catboost.model import CatBoost
@@ -15,9 +16,11 @@ from tabbench_linear.model import Linear
 from tabbench_mlp.model import MLPModel
 from tabbench_resnet.model import ResNetModel
 from tabbench_xgboost.model import XGBoost
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tabbench import Context, DeadlineReached, DownstreamModel, Features, Labelled, Representation, Schema, Table, Task
-from tabbench.nn import Inputs, Network, NetworkModel, Objective, flat_columns, make_optimizer, train_step
+from tabbench.network_config import PROJECTIONS
+from tabbench.nn import Batch, Inputs, Network, NetworkModel, Objective, flat_columns, make_optimizer, train_step
 
 FEW_EPOCHS: dict[str, Any] = {"max_epochs": 12, "batch_size": 64, "lr": 6e-3}
 SMALL: dict[type[DownstreamModel], dict[str, Any]] = {
@@ -288,6 +291,47 @@ def test_a_training_step_stays_on_its_device(model: type[NetworkModel], kind: st
     target = torch.zeros(50, device="meta")
     loss = train_step(network, make_optimizer(network, config), Objective(task, np.zeros(2)), batch, target)
     assert loss.is_meta
+
+
+@every_network
+@pytest.mark.parametrize("projection", [*PROJECTIONS, "tokens_direct"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_on_cuda_no_tensor_is_left_on_the_cpu(model: type[NetworkModel], kind: str, projection: str) -> None:
+    features = make_features(kind, 50, 0)[0]
+    shape = Inputs().fit(features).shape
+    example = Inputs().fit(features).transform(features)
+    with FakeTensorMode(), torch.no_grad(), Indexing():
+        network = Network(model(**SMALL[model], projection=projection).build(shape), 1).eval()
+        move(network, "cuda")
+        batch = Batch(*(None if x is None else torch.empty(x.shape, dtype=x.dtype, device="cuda") for x in example))
+        assert network(batch).device.type == "cuda"
+
+
+@every_model
+@pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
+def test_features_that_say_nothing_are_no_failure(model: type[DownstreamModel], task: Task) -> None:
+    """A collapsed embedding: the record says so, and the model predicts what it would without any feature."""
+    labels = [make_rows("flat", task, rows, seed).y for rows, seed in ((200, 0), (50, 1))]
+    parts = [Labelled(Representation(np.ones((len(y), 3), dtype=np.float32)), y) for y in labels]
+    fitted = model(**SMALL[model])
+    fitted.fit(parts[0], parts[1], task, Context())
+    prediction = fitted.predict(parts[1].features)
+    assert np.isfinite(prediction).all()
+    assert np.ptp(prediction, axis=0).max() < 1e-5
+    if not task.is_regression:
+        shares = np.bincount(labels[0]) / len(labels[0])
+        assert np.abs(prediction[0] - shares).max() < 0.2
+
+
+@every_model
+def test_a_constant_target_is_predicted(model: type[DownstreamModel]) -> None:
+    parts = [
+        Labelled(make_features("mixed", rows, seed)[0], np.zeros(rows, np.float32))
+        for rows, seed in ((200, 0), (50, 1))
+    ]
+    fitted = model(**SMALL[model])
+    fitted.fit(parts[0], parts[1], TASKS["regression"], Context())
+    assert np.abs(fitted.predict(parts[1].features)).max() < 0.5
 
 
 @every_network

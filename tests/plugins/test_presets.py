@@ -193,3 +193,35 @@ def test_the_papers_forms_are_in_its_preset() -> None:
     assert MLPConfig.presets()["paper"]["form"] == "tjepa"
     assert AutoIntConfig.presets()["paper"]["n_heads"] == 8
     assert FTTransformerConfig.presets()["paper"]["attention_dropout"] == 0.1
+
+
+def test_embeddings_norms_and_scalings_of_gorishniy_et_al() -> None:
+    widths = [config.presets()["rtdl-AD"]["d_embedding"] for config in (MLPConfig, ResNetConfig, DCNv2Config)]
+    assert widths == [421, 348, 319]
+    norms = {name: preset.get("norm", "pre") for name, preset in FTTransformerConfig.presets().items()}
+    assert {name for name, norm in norms.items() if norm == "post"} == {"rtdl-JA", "rtdl-CA"}
+    for config in NETWORKS:
+        scalings = {name: config.presets()[f"rtdl-{name}"]["scaling"] for name in ("AD", "JA", "CA", "HI", "HE", "AL")}
+        assert {name for name, scaling in scalings.items() if scaling == "standard"} == {"HE", "AL"}
+        assert set(scalings.values()) == {"standard", "quantile"}
+
+
+@pytest.mark.parametrize(
+    "config, figures",
+    [
+        (MLPConfig, {"n_layers": 5, "dropout": 0.3527, "projection": FLAT}),
+        (DCNv2Config, {"width": 755, "hidden_dropout": 0.0875, "cross_dropout": 0.2836, "d_embedding": 93}),
+        (ResNetConfig, {"n_blocks": 4, "d_block": 497, "hidden_dropout": 0.265, "residual_dropout": 0.05}),
+        (AutoIntConfig, {"n_layers": 2, "d_token": 252, "lr": 5.831e-4, "residual_dropout": 0.091, "n_heads": 2}),
+        (FTTransformerConfig, {"d_token": 32, "n_heads": 8, "ffn_factor": 8.0, "attention_dropout": 0.4259}),
+    ],
+)
+def test_what_the_paper_prints_for_mnist(config: type[Config], figures: dict[str, object]) -> None:
+    assert {name: config.presets()["tjepa-MNIST"][name] for name in figures} == figures
+
+
+def test_inputs_of_the_t_jepa_papers_networks() -> None:
+    assert {config.presets()["paper"]["scaling"] for config in NETWORKS} == {"standard"}
+    assert {config.presets()["paper"]["categories"] for config in (MLPConfig, ResNetConfig)} == {"one_hot"}
+    decayed = [name for name, preset in FTTransformerConfig.presets().items() if preset.get("decay_all")]
+    assert set(decayed) == {"paper"} | {name for name in FTTransformerConfig.presets() if name.startswith("tjepa-")}

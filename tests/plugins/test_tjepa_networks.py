@@ -3,12 +3,12 @@ from typing import Any
 
 import pytest
 import torch
+from fake_cuda import Indexing, move
 from tabbench_tjepa.config import TJEPAConfig
 from tabbench_tjepa.masks import Masks, draw_masks
 from tabbench_tjepa.networks import Encoder, TJEPANetworks, TransformerPredictor
 from tabbench_tjepa.training import make_optimizer
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.overrides import TorchFunctionMode
 
 from tabbench import Schema
 from tabbench.nn import EMA, TokenRows
@@ -60,16 +60,6 @@ def perturbed(networks: TJEPANetworks) -> TJEPANetworks:
         for parameter in networks.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=0.3)
     return networks
-
-
-def move(module: torch.nn.Module, device: str) -> None:
-    """What ``module.to(device)`` does on a machine that has one: parameters and buffers move, nothing else."""
-    for part in module.modules():
-        for name, parameter in part.named_parameters(recurse=False):
-            moved = torch.empty(parameter.shape, device=device)
-            part.register_parameter(name, torch.nn.Parameter(moved, parameter.requires_grad))
-        for name, buffer in part.named_buffers(recurse=False):
-            part.register_buffer(name, torch.empty(buffer.shape, dtype=buffer.dtype, device=device))
 
 
 def zero_rows(device: str, n: int = 6) -> TokenRows:
@@ -225,29 +215,6 @@ def test_the_matrices_of_layers_decay_and_nothing_else(settings: dict[str, Any])
     assert not any(part in name for name in names for part in ("norm", "tokenizer", "target_encoder", "positions"))
     mlp = {"predictor.weight1", "predictor.weight2"}
     assert mlp <= names if settings.get("predictor") == "mlp" else not mlp & names
-
-
-class Indexing(TorchFunctionMode):
-    """Python's indexing of a CUDA tensor asks for a CUDA build, even of a fake one; the operations below it do not."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is not torch.Tensor.__getitem__:
-            return func(*args, **(kwargs or {}))
-        x, key = args
-        key = key if isinstance(key, tuple) else (key,)
-        dim = 0
-        for i, item in enumerate(key):
-            if item is Ellipsis:
-                dim = x.ndim - sum(later is not None for later in key[i + 1 :])
-            elif item is None:
-                x, dim = x.unsqueeze(dim), dim + 1
-            elif isinstance(item, slice):
-                x, dim = torch.ops.aten.slice.Tensor(x, dim, item.start, item.stop), dim + 1
-            elif isinstance(item, int):
-                x = x.select(dim, item)
-            else:
-                x, dim = x.index_select(dim, item), dim + 1
-        return x
 
 
 @pytest.mark.parametrize("settings", VARIANTS, ids=str)
