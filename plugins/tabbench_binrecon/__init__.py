@@ -12,6 +12,6 @@ def tabbench_ssl_methods() -> list[Plugin]:
             config="tabbench_binrecon.config:BinReconConfig",
             summary="predict the quantile bin of every column instead of its value",
             paper="Lee et al., ICML 2024",
-            revision=2,
+            revision=3,
         )
     ]

@@ -299,8 +299,15 @@ class Stages:
             collapsed = self.config.head_input == "pspace" and second["coordinate_distance"] < COLLAPSED
             if not collapsed:
                 break
-        about = {"prototypes": len(prototypes), "head_input": self.config.head_input}
-        return network, {**about, "restarts": restarts, "collapsed": collapsed, "stage1": first, "stage2": second}
+        about = {
+            "prototypes": len(prototypes),
+            "head_input": self.config.head_input,
+            "epochs": max(first["epochs"], second["epochs"]),
+            "restarts": restarts,
+            "collapsed": collapsed,
+            "flags": ["collapsed embedding"] if collapsed else [],
+        }
+        return network, {**about, "stage1": first, "stage2": second}
 
     def _context(self, context: Context, stage: int, restarts: int = 0) -> Context:
         """The context of one stage: seeds of its own, and progress over both."""

@@ -138,7 +138,7 @@ def make_subsets(n_columns: int, n_subsets: int, overlap: float, *, official_tai
     """
     n_subsets = max(min(n_subsets, n_columns // 2), 1)
     own = n_columns // n_subsets
-    shared = int(overlap * own) if n_subsets > 1 else 0
+    shared = int(overlap * own + 1e-9) if n_subsets > 1 else 0
     remainder = 0 if official_tail else n_columns - n_subsets * own
     if remainder:
         shared = max(shared, 1)

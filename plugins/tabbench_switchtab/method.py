@@ -11,7 +11,7 @@ tokens or ``(n, h)``.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -40,6 +40,8 @@ from tabbench_switchtab.config import SwitchTabConfig, SwitchTabSupervisedConfig
 
 ENCODE_NUMBERS = 2**22
 """Numbers of codes that are held at a time while encoding: many tokens mean few rows."""
+SAMPLE_ROWS = 2048
+"""Training rows that the variances of the two parts are compared on."""
 NEIGHBOURS = "codes depend on neighbouring rows"
 """Flag of ``batch_seq``: its records are kept for comparison with public codes, and left out of tables."""
 LabelLoss = Callable[["SwitchTask", torch.Tensor, torch.Tensor], torch.Tensor]
@@ -114,7 +116,8 @@ class SwitchedEncoder(NetworkEncoder):
             validation=self._validation(task, train, count, context),
             patience=config.patience,
         )
-        diagnostics["mutual_to_salient_variance"] = task.variance_ratio(train[:2048])
+        sample = torch.linspace(0, len(train) - 1, min(len(train), SAMPLE_ROWS), device=train.device).long()
+        diagnostics["mutual_to_salient_variance"] = task.variance_ratio(torch.split(train[sample], self.encode_batch))
         return {**self.diagnostics, **diagnostics}
 
     def _validation(self, task: "SwitchTask", train: torch.Tensor, count: int, context: Context) -> Pretext | None:
@@ -317,9 +320,10 @@ class SwitchTask(nn.Module):
         return switch_loss(self.decode, (m1, s1, x1), (m2, s2, x2))
 
     @torch.no_grad()
-    def variance_ratio(self, matrix: torch.Tensor) -> float:
+    def variance_ratio(self, batches: Iterable[torch.Tensor]) -> float:
         """Variance of the mutual part over that of the salient part; near 0, switching is free and means nothing."""
-        mutual, salient = (part.var(dim=0, correction=0).mean() for part in self.parts(self.network(matrix)))
+        codes = zip(*(self.parts(self.network(batch)) for batch in batches), strict=True)
+        mutual, salient = (torch.cat(parts).var(dim=0, correction=0).mean() for parts in codes)
         return float(mutual / salient.clamp_min(1e-12))
 
 

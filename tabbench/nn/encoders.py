@@ -14,6 +14,7 @@ from torch import nn
 from tabbench.context import Context
 from tabbench.nn.corruption import OriginalColumns
 from tabbench.nn.devices import seeded
+from tabbench.nn.dropout import Dropout
 from tabbench.nn.states import load_module, module_state
 from tabbench.scaling import Scaler, ScalingKind
 from tabbench.table import MISSING, UNKNOWN, Representation, Schema, Table
@@ -157,7 +158,7 @@ class MLP(nn.Sequential):
         for size in hidden:
             layers += [nn.Linear(width, size), activation()]
             if dropout:
-                layers.append(nn.Dropout(dropout))
+                layers.append(Dropout(dropout))
             width = size
         if out is not None:
             layers.append(nn.Linear(width, out))

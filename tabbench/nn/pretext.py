@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,7 @@ import torch
 from torch import nn
 
 from tabbench.context import Context
-from tabbench.errors import DeadlineReached, TabbenchError
+from tabbench.errors import TabbenchError
 from tabbench.nn.batches import count_batches, shuffled_batches
 from tabbench.nn.devices import seeded
 
@@ -85,8 +84,7 @@ def train_pretext(
                 terms = train_step(optimiser, train, rows)
                 for name, value in terms.items():  # summed on the device: reading a number would wait for it
                     sums[name] = sums[name] + value if name in sums else value
-                if context.deadline is not None and time.monotonic() > context.deadline:  # an epoch can be long
-                    raise DeadlineReached(f"the time was used up in epoch {epoch} of {epochs}")
+                context.check_deadline(f"in epoch {epoch} of {epochs}")  # an epoch can be long
             metrics = {name: float(value) / n_steps for name, value in sums.items()}
             if validation is not None and validation.n_rows:
                 metrics["validation_loss"] = evaluate(network, validation, batch_size, context.device)

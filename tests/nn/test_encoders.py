@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from tabbench import Schema, Table
-from tabbench.nn import MLP, FeatureEncoder, encode_in_batches, glorot_, output_activation, seeded
+from tabbench.nn import MLP, Dropout, FeatureEncoder, encode_in_batches, glorot_, output_activation, seeded
 
 MISSING, UNKNOWN = 0, 1
 SCHEMA = Schema(numeric=("a", "b"), categorical=("c", "d"), levels=(("x", "y", "z"), ("no", "yes")))
@@ -85,7 +85,7 @@ def test_mlp_ends_with_a_linear_layer_only_if_asked() -> None:
     assert isinstance(MLP(4, [8, 8], 3)[-1], nn.Linear)
     assert isinstance(MLP(4, [8, 8])[-1], nn.ReLU)
     assert MLP(4, [8, 6]).out_features == 6
-    assert isinstance(MLP(4, [8], dropout=0.1)[-1], nn.Dropout)
+    assert isinstance(MLP(4, [8], dropout=0.1)[-1], Dropout)
 
 
 def test_glorot_sets_biases_to_zero_and_bounds_weights() -> None:

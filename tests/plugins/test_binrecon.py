@@ -18,7 +18,7 @@ from tabbench_binrecon.method import (
 )
 
 from tabbench import Context, Schema, Table
-from tabbench.nn import seeded
+from tabbench.nn import Dropout, seeded
 from tabbench.scaling import Scaler
 from tabbench.testing import make_table
 
@@ -321,7 +321,7 @@ def test_dropout_is_active_in_training_and_not_in_encoding() -> None:
     def watched() -> Any:
         network = make_network()
         for layer in network.modules():
-            if isinstance(layer, torch.nn.Dropout):
+            if isinstance(layer, Dropout):
                 layer.register_forward_hook(noted)
         return network
 

@@ -1,5 +1,6 @@
 """What every built-in method with an encoder network promises, whatever its pretext task."""
 
+import importlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -208,6 +209,44 @@ def test_early_stopping_looks_at_validation_rows(case: str) -> None:
     losses = [report["validation_loss"] for report in reports]
     assert method.diagnostics["best_epoch"] == int(np.argmin(losses)) + 1
     assert method.diagnostics["epochs"] == len(losses)
+
+
+def test_the_corruption_of_validation_rows_is_drawn_once(case: str) -> None:
+    """Else early stopping would compare noise: without learning, every epoch has the same loss."""
+    cls, settings = CASES[case]
+    losses: list[float] = []
+    context = Context(
+        validation=mixed_table(50, seed=5),
+        on_report=lambda step, total, metrics: losses.append(metrics["validation_loss"]),
+    )
+    cls(**{**settings, "epochs": 3, "lr": 1e-12}).pretrain(mixed_table(), context)
+    assert losses == pytest.approx([losses[0]] * 3, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("case", "draw", "argument"),
+    [
+        ("vime", "tabbench_vime.method.draw_from_columns", 0),
+        ("subtab", "tabbench_subtab.method.draw_from_columns", 0),
+        ("binrecon", "tabbench_binrecon.method.draw_from_columns", 0),
+        ("switchtab-mlp", "tabbench_switchtab.method.redraw", 1),
+    ],
+)
+def test_validation_rows_are_corrupted_with_values_of_training_rows(
+    monkeypatch: pytest.MonkeyPatch, case: str, draw: str, argument: int
+) -> None:
+    module, _, name = draw.rpartition(".")
+    original = getattr(importlib.import_module(module), name)
+    sizes: set[int] = set()
+
+    def noted(*arguments: Any) -> torch.Tensor:
+        sizes.add(len(arguments[argument]))
+        drawn: torch.Tensor = original(*arguments)
+        return drawn
+
+    monkeypatch.setattr(draw, noted)
+    make(case).pretrain(mixed_table(150), Context(validation=mixed_table(50, seed=5)))
+    assert sizes == {150}
 
 
 def test_inputs_and_the_global_generator_stay_as_they_were(case: str) -> None:

@@ -65,6 +65,8 @@ PUBLISHED: dict[tuple[str, str], dict[str, Any]] = {
     ("subtab", "paper-AL"): {"dropout": 0.1542, "latent": 512, "lr": 6.1929e-4, "p_m": 0.1, "n_subsets": 6},
     ("subtab", "paper-CA"): {"dropout": 0.0292, "width": 128, "lr": 5.8552e-4, "p_m": 0.1, "aggregation": "max"},
     ("subtab", "paper-HI"): {"dropout": 0.1310, "width": 512, "lr": 1.4141e-3, "p_m": 0.2, "aggregation": "sum"},
+    ("subtab", "fork-AD"): {"dropout": 0.0, "width": 1024, "latent": 1024, "p_m": 0.2, "n_subsets": 5},
+    ("subtab", "fork-MNIST"): {"dropout": 0.0, "width": 784, "latent": 784, "p_m": 0.3, "noise": "gaussian"},
     ("subtab", "small"): {"n_subsets": 2, "contrastive": False},
     ("binrecon", "paper"): {"depth": 1, "width": 128, "dropout": 0.1, "lr": 1e-4, "weight_decay": 1e-5, "epochs": 1000},
     ("binrecon", "xent"): {"loss": "xent", "depth": 1, "width": 128, "lr": 1e-4, "weight_decay": 1e-5, "epochs": 1000},

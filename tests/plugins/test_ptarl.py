@@ -23,6 +23,7 @@ from torch import nn
 
 from tabbench import Context, DownstreamModel, Features, JointMethod, Labelled, PluginError, Schema, Table, Task
 from tabbench.nn import MLP, Backbone, Batch, FlatColumns, InputShape, NetworkModel, train_pretext
+from tabbench.tripwires import check_training
 
 THREE_CLASSES = Task("multiclass", 3)
 QUICK: dict[str, Any] = {
@@ -281,7 +282,7 @@ def test_small_tables_have_small_batches(monkeypatch: pytest.MonkeyPatch, n_rows
 
     def noted(*arguments: Any, batch_size: int, **options: Any) -> dict[str, Any]:
         sizes.add(batch_size)
-        return {}
+        return {"epochs": 1}
 
     monkeypatch.setattr("tabbench_ptarl.method.train_pretext", noted)
     PTaRLRepresentation(**QUICK, head_input="hidden").fit(
@@ -324,11 +325,19 @@ def test_second_stage_starts_again_if_all_rows_collapse_onto_one_prototype() -> 
     method = PTaRLRepresentation(**{**QUICK, "epochs": 12}, lr=1e-2, w_proj=100.0, w_div=0.0, restarts=2)
     method.fit(train, validation, THREE_CLASSES, Context())
     assert method.diagnostics["collapsed"]
+    assert check_training(method.diagnostics) == ["collapsed embedding"]
     assert method.diagnostics["restarts"] == 2
     method = PTaRLRepresentation(**{**QUICK, "epochs": 12}, lr=1e-2, restarts=2)
     method.fit(train, validation, THREE_CLASSES, Context())
     assert not method.diagnostics["collapsed"]
+    assert check_training(method.diagnostics) == []
     assert method.diagnostics["restarts"] == 0
+
+
+def test_one_epoch_is_a_smoke_run() -> None:
+    method = PTaRLRepresentation(**{**QUICK, "epochs": 1})
+    method.fit(labelled(100, 0), labelled(50, 1), THREE_CLASSES, Context())
+    assert "smoke run of one epoch" in check_training(method.diagnostics)
 
 
 Spoil = Callable[[PrototypeNetwork, dict[str, Any]], None]

@@ -140,7 +140,7 @@ def test_noise_hits_each_subset_on_its_own_and_only_chosen_entries(noise: str) -
     noisy = method._add_noise(subsets, swapped, generator)
     changed = noisy != subsets
     assert changed.float().mean().item() == pytest.approx(0.3, abs=0.02)
-    # Columns 1 and 2 are in the first two subsets: their noise differs between these.
+    # Column 3 is in the first two subsets: its noise differs between these.
     shared = [
         (0, int((method.network.subsets[0] == 3).nonzero())),
         (1, int((method.network.subsets[1] == 3).nonzero())),
@@ -286,6 +286,23 @@ def test_diagnostics_tell_subsets_and_the_order_of_columns() -> None:
     method.pretrain(table, Context())
     assert method.diagnostics["subsets"] == [[0, 2], [2, 4]]
     assert method.diagnostics["columns"] == ["a", "b", "c=x", "c=y"]
+
+
+def test_an_overlap_is_not_a_column_short_for_rounding() -> None:
+    assert make_subsets(180, 2, 0.7).shape == (2, 90 + 63)
+
+
+def test_optimiser_is_that_of_the_official_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    step = torch.optim.AdamW.step
+
+    def noted(self: torch.optim.AdamW, *arguments: Any) -> Any:
+        seen.append(self.param_groups[0])
+        return step(self, *arguments)
+
+    monkeypatch.setattr(torch.optim.AdamW, "step", noted)
+    SubTab(epochs=1, batch_size=50, width=16, latent=16).pretrain(four_factors(100), Context())
+    assert {name: seen[0][name] for name in ("betas", "eps")} == {"betas": (0.9, 0.999), "eps": 1e-7}
 
 
 def test_temperature_divides_similarities() -> None:

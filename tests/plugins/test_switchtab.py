@@ -336,6 +336,28 @@ def test_labels_are_predicted_from_what_is_exported(
     assert all(torch.equal(expected, outputs) for expected, outputs in seen)
 
 
+def test_labels_stay_with_their_rows() -> None:
+    """A label that one column tells is learned; with the labels of partners, two guesses would cost 2 ln 2 = 1.39."""
+    values = np.random.default_rng(0).random((400, 4)).astype(np.float32)
+    part = Labelled(to_table(values), (values[:, 0] > 0.5).astype(np.int64))
+    method = SwitchTabSupervised(encoder="mlp", width=32, epochs=40, lr=1e-3, corruption=0.0)
+    method.fit(part, part, Task("binary", 2), Context())
+    assert method.diagnostics["last"]["labels"] < 0.5
+
+
+def test_the_optimiser_is_rmsprop(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[dict[str, Any]] = []
+    step = torch.optim.RMSprop.step
+
+    def noted(self: torch.optim.RMSprop, *arguments: Any) -> Any:
+        seen.append(self.param_groups[0])
+        return step(self, *arguments)
+
+    monkeypatch.setattr(torch.optim.RMSprop, "step", noted)
+    SwitchTab(encoder="mlp", width=8, epochs=1).pretrain(to_table(four_factors(50, 0)), Context())
+    assert (seen[0]["lr"], seen[0]["weight_decay"], seen[0]["momentum"]) == (3e-4, 0.0, 0)
+
+
 def test_supervised_method_is_stored_and_loaded(tmp_path: Path) -> None:
     train = labelled(100, 0)
     method = SwitchTabSupervised(**SETTINGS)

@@ -202,6 +202,20 @@ def test_replacement_values_of_validation_rows_are_those_of_training_rows(monkey
     assert sources == [(90, 30)]  # once: the validation corruption is fixed
 
 
+def test_weights_start_as_keras_draws_them() -> None:
+    method = VIME(width=40)
+    method.initialise(to_table(copied_bits(50, 0)), Context())
+    n_columns = method.inputs.width
+    heads = Heads(method.network, n_columns, n_columns, "minmax")
+    first = method.network[0]
+    assert isinstance(first, torch.nn.Linear)
+    for weight in (first.weight, *torch.split(heads.output.weight, n_columns)):
+        bound = (6 / sum(weight.shape)) ** 0.5  # PyTorch's own would be 1 / sqrt(inputs)
+        assert 0.9 * bound < weight.abs().max().item() <= bound
+    assert not first.bias.any()
+    assert not heads.output.bias.any()
+
+
 def test_optimiser_decays_by_nine_tenths(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[dict[str, Any]] = []
     step = torch.optim.RMSprop.step
