@@ -35,8 +35,9 @@ class TJEPAConfig(Config):
     """Regularising [REG] tokens: never masked, never a target, dropped after the encoder."""
     encoder: Literal["context", "target"] = "context"
     """Whose tokens are the representation: the context encoder's (paper) or its moving average's."""
-    scaling: Literal["standard", "minmax"] = "standard"
-    """Numbers to zero mean and unit variance (paper), or to [0, 1] (the authors' code, which collapses more easily)."""
+    scaling: Literal["standard", "minmax", "quantile"] = "standard"
+    """Numbers to zero mean and unit variance (paper), to [0, 1] (the authors' code, which collapses more easily), or to
+    a normal distribution by ranks."""
 
     # Masks
     mask_min_ctx_share: Annotated[float, Float(0.07, 0.15)] = Field(default=0.1363, gt=0, lt=1)

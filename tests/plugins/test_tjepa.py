@@ -369,6 +369,7 @@ def test_the_estimate_of_memory_is_above_what_is_kept_for_the_gradients(settings
         {"norm": "pre"},
         {"positions": "sincos"},
         {"scaling": "minmax"},
+        {"scaling": "quantile"},
         {"mask_num_encs": 2},
         {"bf16": True},
         {"exp_weight_decay": 0.1},
