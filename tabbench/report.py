@@ -7,6 +7,7 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, Literal
 
 from tabbench.errors import UsageError, did_you_mean
@@ -176,31 +177,31 @@ def tabulate(
 
 def _read(store: Store, only: Collection[str] | None) -> list[dict[str, Any]]:
     table = store.read_table(_COLUMNS)
-    columns = [table.column(name).to_pylist() for name in _COLUMNS]
+    columns = [_values(table.column(name)) for name in _COLUMNS]
     records = (dict(zip(_COLUMNS, values, strict=True)) for values in zip(*columns, strict=True))
     wanted = None if only is None else set(only)
     return [record for record in records if record["kind"] != "trial" and (wanted is None or record["key"] in wanted)]
+
+
+def _values(column: Any) -> list[Any]:
+    """A column's values; equal texts are one object, which is quicker to make, to hash and to compare."""
+    import pyarrow as pa
+
+    if not pa.types.is_string(column.type):
+        return list(column.to_pylist())
+    encoded = column.combine_chunks().dictionary_encode()
+    words = [*encoded.dictionary.to_pylist(), None]
+    return [words[code] for code in encoded.indices.fill_null(-1).to_pylist()]
+
+
+_place = itemgetter("ssl", "model", "variant", "data", "data_key", "split", "seed", "fidelity", "trials", "ssl_trials")
 
 
 def _newest(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """One record for each place in the table: a finished one before a failed one, then the latest."""
     best: dict[tuple[Any, ...], dict[str, Any]] = {}
     for record in records:
-        place = tuple(
-            record[name]
-            for name in (
-                "ssl",
-                "model",
-                "variant",
-                "data",
-                "data_key",
-                "split",
-                "seed",
-                "fidelity",
-                "trials",
-                "ssl_trials",
-            )
-        )
+        place = _place(record)
         other = best.get(place)
         if other is None or _newness(record) >= _newness(other):
             best[place] = record
@@ -252,8 +253,12 @@ def _group(records: list[dict[str, Any]], metric: str) -> tuple[list[Row], dict[
             continue
         units[record["data"]] = record["metric"] if metric in ("rank", "score") else metric
         name = (record["ssl"], record["model"], record["variant"], _budget(record))
-        row = rows.setdefault(name, Row(*name, bool(record["uses_labels"]), {}))
-        cell = row.cells.setdefault(record["data"], Cell())
+        row = rows.get(name)
+        if row is None:  # not setdefault: a new Row for each of 100,000 records takes its time
+            row = rows[name] = Row(*name, bool(record["uses_labels"]), {})
+        cell = row.cells.get(record["data"])
+        if cell is None:
+            cell = row.cells[record["data"]] = Cell()
         cell.values.append(value)
         cell.scores.append(record["test"])
     return list(rows.values()), units

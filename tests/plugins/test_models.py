@@ -294,8 +294,10 @@ def test_a_training_step_stays_on_its_device(model: type[NetworkModel], kind: st
 
 
 @every_network
-@pytest.mark.parametrize("projection", [*PROJECTIONS, "tokens_direct"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind, projection",
+    [(kind, "auto") for kind in KINDS] + [("tokens", projection) for projection in (*PROJECTIONS, "tokens_direct")],
+)
 def test_on_cuda_no_tensor_is_left_on_the_cpu(model: type[NetworkModel], kind: str, projection: str) -> None:
     features = make_features(kind, 50, 0)[0]
     shape = Inputs().fit(features).shape
