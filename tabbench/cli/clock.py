@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from tabbench.job import Event
 from tabbench.plan import Step
@@ -14,12 +13,19 @@ ENOUGH = 0.02
 """Share of a step, against steps like it, from which its own pace says more than theirs."""
 
 
-class Done(NamedTuple):
-    """A step that has ended."""
+@dataclass
+class Done:
+    """Sums over steps that have ended: a long run asks for their means at every report of every job."""
 
-    seconds: float
-    share: float
-    """How much of what it announced it had done by then: a training that stops early announces more epochs."""
+    n: int = 0
+    seconds: float = 0.0
+    share: float = 0.0
+    """How much of what they announced they had done by then: a training that stops early announces more epochs."""
+
+    def add(self, seconds: float, share: float) -> None:
+        self.n += 1
+        self.seconds += seconds
+        self.share += share
 
 
 class Clock:
@@ -31,7 +37,7 @@ class Clock:
         self.todo: dict[str, Step] = {}
         self.begun: dict[str, float] = {}
         self.share: dict[str, float] = {}
-        self.done: dict[tuple[str, ...], list[Done]] = {}
+        self.done: dict[tuple[str, ...], Done] = {}
 
     def begin(self, todo: list[Step], slots: int) -> None:
         self.todo = {step.key: step for step in todo}
@@ -49,7 +55,7 @@ class Clock:
         begun = self.begun.pop(step.key, None)
         if begun is not None:
             for kin in kinship(step):
-                self.done.setdefault(kin, []).append(Done(self.now() - begun, share))
+                self.done.setdefault(kin, Done()).add(self.now() - begun, share)
 
     def left(self) -> float | None:
         """Seconds, or None while nothing is known."""
@@ -58,14 +64,12 @@ class Clock:
         return sum(self._left(step) for step in self.todo.values()) / self.slots
 
     def _left(self, step: Step) -> float:
-        like = next((self.done[kin] for kin in kinship(step) if kin in self.done), [])
+        like = next((self.done[kin] for kin in kinship(step) if kin in self.done), None)
         running = self.now() - self.begun[step.key] if step.key in self.begun else 0.0
-        end = statistics.fmean(done.share for done in like) if like else 1.0
+        end, expected = (like.share / like.n, like.seconds / like.n) if like else (1.0, 0.0)
         share = self.share.get(step.key, 0.0)
         if share > ENOUGH * end:
             expected = running * end / share
-        else:
-            expected = statistics.fmean(done.seconds for done in like) if like else 0.0
         return max(expected - running, 0.0)
 
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 from harness import Bench
 from numpy.typing import NDArray
+from optimisers import note_steps
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 from tabbench_switchtab.method import (
@@ -346,14 +347,7 @@ def test_labels_stay_with_their_rows() -> None:
 
 
 def test_the_optimiser_is_rmsprop(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[dict[str, Any]] = []
-    step = torch.optim.RMSprop.step
-
-    def noted(self: torch.optim.RMSprop, *arguments: Any) -> Any:
-        seen.append(self.param_groups[0])
-        return step(self, *arguments)
-
-    monkeypatch.setattr(torch.optim.RMSprop, "step", noted)
+    seen = note_steps(monkeypatch, torch.optim.RMSprop)
     SwitchTab(encoder="mlp", width=8, epochs=1).pretrain(to_table(four_factors(50, 0)), Context())
     assert (seen[0]["lr"], seen[0]["weight_decay"], seen[0]["momentum"]) == (3e-4, 0.0, 0)
 

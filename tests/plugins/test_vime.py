@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from optimisers import note_steps
 from sklearn.metrics import roc_auc_score
 from tabbench_vime.method import VIME, Heads, vime_loss
 
@@ -217,14 +218,7 @@ def test_weights_start_as_keras_draws_them() -> None:
 
 
 def test_optimiser_decays_by_nine_tenths(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[dict[str, Any]] = []
-    step = torch.optim.RMSprop.step
-
-    def noted(self: torch.optim.RMSprop, *arguments: Any) -> Any:
-        seen.append(self.param_groups[0])
-        return step(self, *arguments)
-
-    monkeypatch.setattr(torch.optim.RMSprop, "step", noted)
+    seen = note_steps(monkeypatch, torch.optim.RMSprop)
     VIME(epochs=1).pretrain(to_table(copied_bits(20, 0)), Context())
     wanted = {"lr": 1e-3, "alpha": 0.9, "eps": 1e-7, "momentum": 0, "weight_decay": 0}
     assert {name: seen[0][name] for name in wanted} == wanted
