@@ -10,6 +10,7 @@ def tabbench_models() -> list[Plugin]:
             "dcnv2",
             "tabbench_dcnv2.model:DCNv2Model",
             config="tabbench_dcnv2.config:DCNv2Config",
+            revision=2,
             summary="deep and cross network: products with the input, layer by layer",
             paper="Wang et al., WWW 2021",
         )

@@ -10,6 +10,7 @@ def tabbench_models() -> list[Plugin]:
             "mlp",
             "tabbench_mlp.model:MLPModel",
             config="tabbench_mlp.config:MLPConfig",
+            revision=2,
             summary="multi-layer perceptron",
             paper="Gorishniy et al., NeurIPS 2021; Thimonier et al., ICLR 2025",
         )

@@ -10,6 +10,7 @@ def tabbench_models() -> list[Plugin]:
             "resnet",
             "tabbench_resnet.model:ResNetModel",
             config="tabbench_resnet.config:ResNetConfig",
+            revision=2,
             summary="residual blocks with batch normalisation",
             paper="Gorishniy et al., NeurIPS 2021",
         )

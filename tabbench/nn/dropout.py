@@ -1,8 +1,9 @@
 """Dropout, and attention with dropout, that do not spend most of a CPU's time on drawing random numbers.
 
 On a CPU, PyTorch's dropout takes a fifth of a training step of an MLP of the usual size, most of it for one draw per
-entry. Here four entries share one 64-bit draw, which is four times faster; a step of a FT-Transformer with 54 columns
-takes three quarters of the time. The probability is a multiple of 2**-16. Other devices use PyTorch's own kernels.
+entry. Here four entries share one 64-bit draw, which is four times faster, in bfloat16 too; a step of a FT-Transformer
+with 54 columns takes three quarters of the time. The probability is a multiple of 2**-16. Other devices use PyTorch's
+own kernels.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ def dropout(x: Tensor, p: float) -> Tensor:
     """``x`` with entries set to zero with probability ``p`` and the others scaled by ``1 / (1 - p)``."""
     if p == 0:
         return x
-    if x.device.type != "cpu" or x.dtype != torch.float32:
+    if x.device.type != "cpu":
         return F.dropout(x, p)
     draws = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
     uniform = draws.view(torch.int16)[: x.numel()].view(x.shape)
-    noise = uniform.to(x.dtype).ge_(round(p * 2**16) - 2**15).mul_(1 / (1 - p))
-    return x * noise
+    least = min(round(p * 2**16), 2**16 - 1) - 2**15  # within int16, however close to 1 the probability
+    kept = torch.ge(uniform, least, out=torch.empty_like(x, requires_grad=False))
+    return x * kept.mul_(1 / (1 - p))
 
 
 class Dropout(nn.Module):

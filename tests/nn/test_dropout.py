@@ -5,13 +5,22 @@ import torch.nn.functional as F  # noqa: N812 - the name everybody uses
 from tabbench.nn import Dropout, attention, dropout
 
 
+@pytest.mark.parametrize(("dtype", "digits"), [(torch.float32, 1e-6), (torch.bfloat16, 2**-8)])
 @pytest.mark.parametrize("p", [0.03, 0.5, 0.9])
-def test_the_wanted_share_of_entries_is_dropped_and_the_mean_is_kept(p: float) -> None:
+def test_the_wanted_share_of_entries_is_dropped_and_the_mean_is_kept(
+    p: float, dtype: torch.dtype, digits: float
+) -> None:
     torch.manual_seed(0)
-    dropped = dropout(torch.ones(1001, 999), p)
+    dropped = dropout(torch.ones(1001, 999, dtype=dtype), p)
+    assert dropped.dtype == dtype
     assert (dropped == 0).double().mean() == pytest.approx(p, abs=0.002)
-    assert torch.unique(dropped).tolist() == [0.0, pytest.approx(1 / (1 - p))]
-    assert dropped.mean() == pytest.approx(1, abs=0.01)
+    assert torch.unique(dropped).tolist() == [0.0, pytest.approx(1 / (1 - p), rel=digits)]
+    assert dropped.double().mean() == pytest.approx(1, abs=0.01)
+
+
+def test_all_but_certain_dropout_drops_all_but_everything() -> None:
+    torch.manual_seed(0)
+    assert (dropout(torch.ones(1000, 1000), 1 - 1e-9) == 0).double().mean() > 0.9999
 
 
 def test_neighbouring_entries_are_dropped_independently() -> None:
