@@ -80,6 +80,10 @@ class Config(pydantic.BaseModel):
                 space[name] = ranges[0]
         return space
 
+    def unused(self) -> frozenset[str]:
+        """Fields that have no effect beside the values of the others: a tuner leaves them alone."""
+        return frozenset()
+
     @classmethod
     def presets(cls) -> Mapping[str, Mapping[str, Any]]:
         """Named settings, such as published ones (``--set tjepa.preset=paper-JA``); see ``load_presets``.

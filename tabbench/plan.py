@@ -350,7 +350,7 @@ def choose(spec: Spec, registry: Registry, kind: str, name: str, dataset: str = 
     settings = {key: value for key, value in presets.get(preset, {}).items() if key != "source"}
     config: Config = config_class.resolve({**settings, **overrides}, entry.name)
     shown = {**({"preset": named} if named is not None else {}), **overrides}
-    tunable = any(name not in overrides for name in config_class.search_space())
+    tunable = any(name not in overrides for name in config_class.search_space().keys() - config.unused())
     return Choice(entry, config.to_json(), shown, tunable)
 
 

@@ -9,6 +9,7 @@ trials are records of the store; a study in memory is made from them.
 from __future__ import annotations
 
 import json
+import math
 import os
 import secrets
 import statistics
@@ -33,7 +34,10 @@ STARTUP_TRIALS = 8
 PRUNE_AFTER = 8
 """Trials that are never given up early."""
 WARM_UP = 4
-"""Epochs of a trial before it may be given up."""
+"""Epochs of a trial before it may be given up, at least."""
+WARM_UP_SHARE = 0.25
+"""A trial may be given up after this share of the usual training. In the first rounds of boosting the largest learning
+rate is always ahead, and it is not the best in the end."""
 ATTEMPTS = 500
 """How often a sampler may propose settings that the Config refuses, such as heads that do not divide a width."""
 
@@ -80,7 +84,8 @@ class Study:
         self.key = key
         self.config_class = config_class
         self.base = dict(base)
-        self.space = {name: r for name, r in config_class.search_space().items() if name not in pinned}
+        left_alone = pinned | config_class.resolve(base, config_class.__name__).unused()
+        self.space = {name: r for name, r in config_class.search_space().items() if name not in left_alone}
         # Without a search space there is one trial to make, whatever the budget.
         self.n_trials = n_trials if self.space else 1
         self.sampler: Sampler = sampler
@@ -119,11 +124,15 @@ class Study:
     def report(self, trial: Trial, epoch: int, value: float) -> bool:
         """Note a validation score; whether the trial should be given up.
 
-        It is given up if its best score so far is below the median of what earlier batches had reached by then.
+        It is given up if its best score so far is below the median of what earlier batches had reached by then, but
+        not before a quarter of the median length of their trainings.
         """
         trial.reports[epoch] = value
         earlier = [other for other in self.trials[: trial.number - trial.number % BATCH] if other.reports]
-        if trial.status != "running" or epoch < WARM_UP or len(earlier) < PRUNE_AFTER:
+        lengths = [max(other.reports) for other in earlier if other.status == "ok"]
+        if trial.status != "running" or not lengths or len(earlier) < PRUNE_AFTER:
+            return False
+        if epoch < max(WARM_UP, WARM_UP_SHARE * statistics.median(lengths)):
             return False
         reached = []
         for other in earlier:
@@ -159,8 +168,12 @@ class Study:
         for trial in self.trials:
             in_batch = trial.number >= number - number % BATCH
             state = optuna.trial.TrialState.RUNNING if in_batch else states.get(trial.status)
-            if state is not None:
-                study.add_trial(self._to_optuna(trial, state))
+            if state is None:
+                continue
+            known = self._to_optuna(trial, state)
+            # The model of gp has the parameters that all trials have: defaults outside their ranges would cost it some.
+            if self.sampler != "gp" or len(known.params) == len(self.space):
+                study.add_trial(known)
         return study
 
     def _to_optuna(self, trial: Trial, state: optuna.trial.TrialState) -> optuna.trial.FrozenTrial:
@@ -229,6 +242,8 @@ def to_optuna(range_: Range, value: Any) -> Any:
     if isinstance(range_, Choice):
         plain = _plain(value)
         return plain if plain in [_plain(choice) for choice in range_.values] else None
+    if isinstance(range_, Float) and range_.zero and value == 0:
+        return _middle_of_zero(range_)
     if not isinstance(value, (int, float)) or not range_.low <= value <= range_.high:  # a default may be None
         return None
     on_grid = not isinstance(range_, Int) or (value - range_.low) % range_.step == 0
@@ -245,6 +260,12 @@ def from_optuna(range_: Range, value: Any) -> Any:
 def _lowest_of_zero(range_: Float) -> float:
     """A range with ``zero`` goes on below ``low`` over the same length, and all values there stand for 0."""
     return range_.low * (range_.low / range_.high) if range_.log else 2 * range_.low - range_.high
+
+
+def _middle_of_zero(range_: Float) -> float:
+    """Where a sampler is told that 0 was tried."""
+    low = _lowest_of_zero(range_)
+    return math.sqrt(low * range_.low) if range_.log else (low + range_.low) / 2
 
 
 def _plain(value: Any) -> Any:

@@ -1,5 +1,6 @@
 """Bayesian tuning: deterministic, resumable, and blind to the test part."""
 
+import math
 import os
 import shutil
 import signal
@@ -83,6 +84,84 @@ def test_a_sampler_learns_that_zero_is_best() -> None:
         trial.value, trial.status = float(sum(value == 0 for value in trial.config.values())), "ok"
     late = [trial.config for trial in study.trials[-16:]]
     assert sum(config["decay"] == config["dropout"] == 0 for config in late) >= 10
+
+
+def test_a_sampler_learns_that_zero_is_worst() -> None:
+    def zeros(key: str) -> int:
+        study = Study(key, Penalties, Penalties().to_json(), frozenset(), 41, "tpe")
+        while not study.finished:
+            trial = study.propose()
+            decay = trial.config["decay"]
+            trial.value, trial.status = math.log10(decay) if decay else -8.0, "ok"
+        return sum(trial.config["decay"] == 0 for trial in study.trials[-16:])
+
+    assert sum(zeros(key) for key in "abcd") < 0.35 * 4 * 16  # half of them would be no learning at all
+
+
+class Unset(Config):
+    """A setting whose default is none of the values that are searched."""
+
+    x: Annotated[float | None, Float(0.0, 1.0)] = None
+    """A number, or what a library thinks best."""
+    y: Annotated[float, Float(0.0, 1.0)] = 0.5
+    """A number."""
+
+
+def test_a_default_outside_its_range_costs_the_model_of_gp_no_parameter() -> None:
+    import optuna
+
+    study = Study("k", Unset, Unset().to_json(), frozenset(), 13, "gp")
+    while not study.finished:
+        trial = study.propose()
+        trial.value, trial.status = -abs((trial.config["x"] or 0.5) - 0.8), "ok"
+    known = study._in_memory(12).get_trials()
+    assert set(optuna.search_space.intersection_search_space(known)) == {"x", "y"}
+
+
+class Layers(Config):
+    """Widths of layers, all the same or given one by one."""
+
+    width: Annotated[int, Int(1, 100)] = 10
+    """Of every layer."""
+    widths: tuple[int, ...] = ()
+    """Of each layer; then ``width`` does not matter."""
+
+    def unused(self) -> frozenset[str]:
+        return frozenset({"width"}) if self.widths else frozenset()
+
+
+def test_what_has_no_effect_is_not_tuned() -> None:
+    assert Study("k", Layers, Layers().to_json(), frozenset(), 5).space
+    assert not Study("k", Layers, Layers(widths=(3, 4)).to_json(), frozenset(), 5).space
+
+
+def study_of_boosters(lengths: int) -> Study:
+    """Twelve trainings, all ahead of what comes, each with a report at every tenth of its length."""
+    study = Study("k", Bowl, Bowl().to_json(), frozenset(), 24)
+    while len(study.trials) < 12:
+        trial = study.propose()
+        trial.reports = dict.fromkeys(range(lengths // 10, lengths + 1, lengths // 10), 0.9)
+        finish(study, trial)
+    return study
+
+
+def test_a_trial_behind_the_median_is_given_up_after_a_quarter_of_the_usual_training() -> None:
+    study = study_of_boosters(lengths=1000)
+    late = study.propose()
+    assert not any(study.report(late, rounds, 0.1) for rounds in (10, 100, 240))
+    assert study.report(late, 250, 0.1)
+
+
+def test_a_trial_ahead_of_the_median_goes_on() -> None:
+    study = study_of_boosters(lengths=1000)
+    assert not study.report(study.propose(), 500, 0.95)
+
+
+def test_short_trainings_have_a_warm_up_too() -> None:
+    study = study_of_boosters(lengths=10)
+    short = study.propose()
+    assert not any(study.report(short, epoch, 0.1) for epoch in (1, 2, 3))
+    assert study.report(short, 4, 0.1)
 
 
 def test_trial_0_is_the_defaults_and_tuning_beats_them() -> None:

@@ -31,6 +31,9 @@ class MLPConfig(NetworkConfig):
         """Units of each hidden layer."""
         return self.widths or (self.width,) * self.n_layers
 
+    def unused(self) -> frozenset[str]:
+        return frozenset({"n_layers", "width"}) if self.widths else frozenset()
+
     @classmethod
     def presets(cls) -> Mapping[str, Mapping[str, Any]]:
         return load_presets(__package__)
