@@ -10,7 +10,7 @@ def tabbench_models() -> list[Plugin]:
             "autoint",
             "tabbench_autoint.model:AutoIntModel",
             config="tabbench_autoint.config:AutoIntConfig",
-            revision=2,
+            revision=3,
             summary="feature interactions by self-attention",
             paper="Song et al., CIKM 2019",
         )

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F  # noqa: N812 - the name everybody uses
 from torch import Tensor, nn
 
-from tabbench.nn import Backbone, Batch, Dropout, InputShape, NetworkModel, TokenColumns, attention
+from tabbench.nn import Backbone, Batch, Dropout, InputShape, NetworkModel, TokenColumns, attention, pair_bytes
 from tabbench_autoint.config import AutoIntConfig
-
-PAIR_BYTES = 4 * 4
-"""Bytes for a pair of tokens: the scores, the weights, their dropout, and the weights that are left."""
 
 
 class Interaction(nn.Module):
@@ -42,7 +40,12 @@ class AutoInt(Backbone):
         self.columns = columns
         self.layers = nn.Sequential(*(Interaction(config) for _ in range(config.n_layers)))
         self.out_features = columns.n_tokens * config.d_token
-        self.attention_bytes = PAIR_BYTES * config.n_layers * config.n_heads * columns.n_tokens**2
+        self.config = config
+
+    def row_bytes(self, device: str | torch.device) -> int:
+        config, n_tokens = self.config, self.columns.n_tokens
+        of_pair = config.n_heads * pair_bytes(config.attention_dropout, device)
+        return config.n_layers * n_tokens * (4 * 7 * config.d_token + n_tokens * of_pair)
 
     def forward(self, batch: Batch) -> Tensor:
         tokens: Tensor = self.layers(self.columns(batch))

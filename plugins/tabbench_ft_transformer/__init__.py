@@ -10,7 +10,7 @@ def tabbench_models() -> list[Plugin]:
             "ft_transformer",
             "tabbench_ft_transformer.model:FTTransformerModel",
             config="tabbench_ft_transformer.config:FTTransformerConfig",
-            revision=3,
+            revision=4,
             summary="a transformer over one token per column",
             paper="Gorishniy et al., NeurIPS 2021",
             aliases=("ft-transformer", "ftt"),

@@ -10,7 +10,12 @@ from tabbench import Choice, Float, Int, NetworkConfig, load_presets
 
 
 class FTTransformerConfig(NetworkConfig):
-    """Architecture defaults as in both papers, attention dropout as in Gorishniy et al.; search ranges within both."""
+    """Architecture defaults as in both papers, attention dropout as in Gorishniy et al.
+
+    Blocks and feed-forward width are searched in the ranges of Gorishniy et al. (up to 6 blocks, as they had for ALOI):
+    the up to 16 blocks of the T-JEPA paper are out of reach without a large GPU. Heads, dropouts, learning rate and
+    weight decay have the wider ranges of the T-JEPA paper.
+    """
 
     lr: Annotated[float, Field(gt=0), Float(1e-5, 1e-2, log=True)] = 1e-4
     """Learning rate of AdamW; its peak with ``schedule=cosine``."""

@@ -11,11 +11,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - the name everybody uses
 from torch import Tensor, nn
 
-from tabbench.nn import Backbone, Batch, Dropout, InputShape, NetworkModel, TokenColumns, attention
+from tabbench.nn import Backbone, Batch, Dropout, InputShape, NetworkModel, TokenColumns, attention, pair_bytes
 from tabbench_ft_transformer.config import FTTransformerConfig
-
-PAIR_BYTES = 4 * 4
-"""Bytes for a pair of tokens: the scores, the weights, their dropout, and the weights that are left."""
 
 
 class Attention(nn.Module):
@@ -109,7 +106,15 @@ class FTTransformer(Backbone):
             nn.ReLU(),
         )
         self.out_features = config.d_token
-        self.attention_bytes = PAIR_BYTES * config.n_blocks * config.n_heads * (columns.n_tokens + 1) ** 2
+        self.config = config
+
+    def row_bytes(self, device: str | torch.device) -> int:
+        config, n_tokens = self.config, self.columns.n_tokens + 1
+        hidden = int(config.d_token * config.ffn_factor)
+        of_pair = config.n_heads * pair_bytes(config.attention_dropout, device)
+        block = 4 * (8 * config.d_token + 5 * hidden) + n_tokens * of_pair
+        last = 4 * 4 * config.d_token  # keys and values of all tokens, the rest of one
+        return n_tokens * ((config.n_blocks - 1) * block + last)
 
     def forward(self, batch: Batch) -> Tensor:
         tokens = self.columns(batch)

@@ -14,7 +14,7 @@ from tabbench.nn.corruption import (
     replace_at_random,
 )
 from tabbench.nn.devices import generator_states, in_double, seeded, set_generator_states
-from tabbench.nn.dropout import Dropout, attention, dropout
+from tabbench.nn.dropout import Dropout, attention, dropout, pair_bytes
 from tabbench.nn.ema import EMA, ema_copy
 from tabbench.nn.encoders import (
     MLP,
@@ -113,6 +113,7 @@ __all__ = [
     "mean_pairwise_kl",
     "module_state",
     "output_activation",
+    "pair_bytes",
     "permute_columns",
     "permute_columns_in_batch",
     "probe_score",

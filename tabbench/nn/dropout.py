@@ -46,3 +46,12 @@ def attention(queries: Tensor, keys: Tensor, values: Tensor, p: float = 0.0) -> 
         return F.scaled_dot_product_attention(queries, keys, values, dropout_p=p)
     scores = (queries * queries.shape[-1] ** -0.5) @ keys.transpose(-1, -2)
     return dropout(scores.softmax(dim=-1), p) @ values
+
+
+def pair_bytes(p: float, device: str | torch.device) -> int:
+    """What ``attention`` with dropout ``p`` holds for the gradient of one pair of tokens in one head.
+
+    Fused kernels hold nothing; else these are the scores, the weights, their dropout, and the weights that are left.
+    """
+    kind = torch.device(device).type
+    return 0 if kind == "cuda" or (kind == "cpu" and p == 0) else 4 * 4

@@ -6,6 +6,7 @@ The five projections of the T-JEPA paper, and ``tokens_direct``, which gives the
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 
 import torch
 from torch import Tensor, nn
@@ -53,13 +54,15 @@ def conv(d: int, h: int) -> nn.Module:
     a, b = _conv_size(d), _conv_size(h)
     if a < 1 or b < 1:
         return linear_flatten(d, h)
-    return nn.Sequential(
-        nn.Unflatten(1, (1, d)),
-        *(nn.Conv2d(1, 3, 3), nn.ReLU(), nn.BatchNorm2d(3), nn.MaxPool2d(2)),
-        *(nn.Conv2d(3, 1, 3), nn.ReLU(), nn.BatchNorm2d(1), nn.MaxPool2d(2)),
-        nn.Flatten(),
-        nn.Linear(a * b, d),
-    )
+    layers: dict[str, nn.Module] = {"plane": nn.Unflatten(1, (1, d))}
+    for i, (before, after) in enumerate([(1, 3), (3, 1)]):
+        layers |= {
+            f"conv_{i}": nn.Conv2d(before, after, 3),
+            f"relu_{i}": nn.ReLU(),
+            f"norm_{i}": nn.BatchNorm2d(after),  # a model may exempt norms from weight decay, by their names
+            f"pool_{i}": nn.MaxPool2d(2),
+        }
+    return nn.Sequential(OrderedDict(layers, flat=nn.Flatten(), out=nn.Linear(a * b, d)))
 
 
 def make_projection(name: ProjectionName, d: int, h: int) -> nn.Module:

@@ -29,15 +29,21 @@ from tabbench.nn.inputs import Batch, Inputs, InputShape, Rows
 from tabbench.nn.schedules import warmup_cosine
 from tabbench.table import Features, Labelled, Task
 
-MAX_ATTENTION_BYTES = 2**30
+MAX_HELD_BYTES = 2**30
+"""What a training step of a network that counts its memory may hold for the gradient, if nothing else is said."""
 
 
 class Backbone(nn.Module):
     """A network without its head: takes a ``Batch``, returns hidden vectors ``(rows, out_features)``."""
 
     out_features: int
-    attention_bytes: int = 0
-    """What attention weights of one row take in training; those of more than 1 GiB are never held at a time."""
+
+    def row_bytes(self, device: str | torch.device) -> int:
+        """What a training step on ``device`` holds of one row, where that is much: batches that do not fit are split.
+
+        0, for networks without attention, is too little to count.
+        """
+        return 0
 
 
 class Network(nn.Module):
@@ -151,9 +157,10 @@ class NetworkModel(DownstreamModel):
         with seeded(context.seed("init"), context.device):
             backbone = self.build(self.inputs.shape)
             self.network = Network(backbone, task.n_outputs, config.bf16).to(context.device)
-        fitting = rows_that_fit(self.network.backbone, context.memory)
+        fitting = rows_that_fit(self.network.backbone, context.device, context.memory)
         whole = has_batch_norm(self.network)
         self.batch_size = choose_batch_size(config.batch_size, len(train.y), fitting if whole else None)
+        self.rows_at_once = min(2 * self.batch_size, fitting or 2 * self.batch_size)
         self.memory = context.memory
         rows = [self.inputs.load(part.features, context.device, context.memory) for part in (train, validation)]
         targets = [self.objective.targets(part.y, context.device) for part in (train, validation)]
@@ -176,7 +183,7 @@ class NetworkModel(DownstreamModel):
 
     def predict(self, features: Features) -> NDArray[np.float32]:
         rows = self.inputs.load(features, self.device, self.memory)
-        return self.objective.predictions(forward_all(self.network, rows, 2 * self.batch_size))
+        return self.objective.predictions(forward_all(self.network, rows, self.rows_at_once))
 
     def make_backbone(self, example: Features, context: Context) -> Backbone:
         """An untrained backbone; ``example`` must be what the ``Inputs`` are fitted on, the training features."""
@@ -210,7 +217,7 @@ def train_network(
             train_loss = run_epoch(
                 network, optimizer, *train, objective, config, batch_size, epoch, order, context, rows_at_once
             )
-            output = forward_all(network, validation[0], 2 * batch_size)
+            output = forward_all(network, validation[0], min(2 * batch_size, rows_at_once or 2 * batch_size))
             loss = float(objective.loss(output, validation[1]))
             score = objective.score(output, validation[1])
             history.train_loss.append(train_loss)
@@ -330,12 +337,19 @@ def choose_batch_size(wanted: int | Literal["auto"], n_rows: int, fitting: int |
     return size if fitting is None else max(min(size, fitting), MIN_BATCH)
 
 
-def rows_that_fit(backbone: Backbone, memory: int | None) -> int | None:
-    """Rows whose attention weights fit 1 GiB, or a quarter of the job's ``memory`` if that is less; None is all."""
-    if not backbone.attention_bytes:
+def rows_that_fit(backbone: Backbone, device: str | torch.device, memory: int | None) -> int | None:
+    """Rows that a training step may hold at a time; None is all.
+
+    They fit 1 GiB, or a quarter of the job's ``memory`` if that is less; on a GPU, a quarter of what it has.
+    """
+    bytes_of_row = backbone.row_bytes(device)
+    if not bytes_of_row:
         return None
-    limit = MAX_ATTENTION_BYTES if memory is None else min(MAX_ATTENTION_BYTES, memory // 4)
-    return max(limit // backbone.attention_bytes, 1)
+    if torch.device(device).type == "cuda":
+        limit = torch.cuda.mem_get_info(device)[1] // 4  # not of what is free: the same for every job on such a GPU
+    else:
+        limit = MAX_HELD_BYTES if memory is None else min(MAX_HELD_BYTES, memory // 4)
+    return max(limit // bytes_of_row, 1)
 
 
 def has_batch_norm(network: nn.Module) -> bool:

@@ -1,6 +1,6 @@
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -111,6 +111,22 @@ def test_equal_scores_are_told_apart_by_the_loss() -> None:
     ]
     assert len(tied) > 1
     assert diagnostics["validation_loss"][diagnostics["best_epoch"] - 1] == min(tied)
+
+
+@pytest.mark.parametrize("stop_on", ["metric", "loss"])
+def test_early_stopping_watches_what_it_is_told_to(stop_on: Literal["metric", "loss"]) -> None:
+    """Wrong labels and no dropout: accuracy goes on to vary while the loss gets worse and worse."""
+    train, validation = blobs(200), blobs(200, 1)
+    validation.y[::4] = 1 - validation.y[::4]
+    model = Tiny(max_epochs=30, patience=30, batch_size=16, lr=3e-2, stop_on=stop_on)
+    model.fit(train, validation, BINARY, Context())
+    losses, scores = model.diagnostics["validation_loss"], model.diagnostics["validation_score"]
+    assert losses.index(min(losses)) != scores.index(max(scores)), "else this test tells nothing"
+    best = model.diagnostics["best_epoch"] - 1
+    if stop_on == "loss":
+        assert losses[best] == min(losses)
+    else:
+        assert scores[best] == max(scores)
 
 
 @pytest.mark.parametrize("task", [BINARY, REGRESSION], ids=lambda task: task.kind)
@@ -262,14 +278,16 @@ class Attentive(Backbone):
     def __init__(self, shape: InputShape, batch_norm: bool = False) -> None:
         super().__init__()
         self.out_features = 8
-        self.attention_bytes = 2**20
         self.layers = nn.Sequential(nn.Linear(shape.n_numeric, 8), nn.BatchNorm1d(8) if batch_norm else nn.Tanh())
         self.seen: list[int] = []
+        self.seen_in_evaluation: list[int] = []
+
+    def row_bytes(self, device: str | torch.device) -> int:
+        return 2**20
 
     def forward(self, batch: Batch) -> Tensor:
         assert batch.numeric is not None
-        if self.training:
-            self.seen.append(len(batch.numeric))
+        (self.seen if self.training else self.seen_in_evaluation).append(len(batch.numeric))
         hidden: Tensor = self.layers(batch.numeric)
         return hidden
 
@@ -288,6 +306,7 @@ def test_a_batch_whose_attention_does_not_fit_the_memory_is_taken_in_parts() -> 
         predictions.append(model.predict(blobs(20, 2).features))
         assert isinstance(model.network.backbone, Attentive)
         seen.append(model.network.backbone.seen)
+        assert max(model.network.backbone.seen_in_evaluation) == (50 if memory is None else 10)
         assert model.diagnostics["batch_size"] == 64
     assert seen[0][:4] == [64, 64, 64, 8]
     assert seen[1][:7] == [10, 10, 10, 10, 10, 10, 4]
@@ -310,12 +329,14 @@ def test_the_loss_of_a_step_in_parts_is_that_of_the_batch() -> None:
     torch.testing.assert_close(weights[0], weights[2])
 
 
-def test_rows_that_fit_are_those_whose_attention_does() -> None:
+def test_rows_that_fit_are_those_whose_activations_do(monkeypatch: pytest.MonkeyPatch) -> None:
     shape = InputShape(n_numeric=3)
-    assert rows_that_fit(Attentive(shape), None) == 1024
-    assert rows_that_fit(Attentive(shape), 64 * 2**30) == 1024
-    assert rows_that_fit(Attentive(shape), 2**22) == 1
-    assert rows_that_fit(TinyBackbone(shape), 2**22) is None
+    assert rows_that_fit(Attentive(shape), "cpu", None) == 1024
+    assert rows_that_fit(Attentive(shape), "cpu", 64 * 2**30) == 1024
+    assert rows_that_fit(Attentive(shape), "cpu", 2**22) == 1
+    assert rows_that_fit(TinyBackbone(shape), "cpu", 2**22) is None
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (2**20, 80 * 2**30))
+    assert rows_that_fit(Attentive(shape), "cuda:0", 2**22) == 20 * 1024, "the job's memory is not the GPU's"
 
 
 def test_batches_are_smaller_where_batch_norm_wants_them_whole() -> None:

@@ -87,12 +87,6 @@ def test_post_normalisation_leaves_the_answer_normalised() -> None:
     torch.testing.assert_close(tokens.mean(dim=-1), torch.zeros(3, 1), atol=1e-5, rtol=0)
 
 
-def test_batches_of_wide_tables_are_smaller() -> None:
-    narrow, wide = (FTTransformerModel().build(InputShape(n_numeric=n)).attention_bytes for n in (8, 128))
-    assert narrow == 16 * 3 * 8 * 9 * 9
-    assert 64 < 2**30 / wide < 256
-
-
 def test_weight_decay_spares_tokenizer_norms_and_biases() -> None:
     model = FTTransformerModel(d_token=16, n_heads=2)
     network = Network(model.build(InputShape(n_numeric=2, cardinalities=(3,))), 1)
@@ -109,6 +103,14 @@ def test_weight_decay_reaches_the_projection_before_the_tokenizer() -> None:
     decayed = {name for name, _ in network.named_parameters() if model.is_decayed(name) and "columns" in name}
     assert len(decayed) == 1
     assert all("to_numbers" in name and name.endswith("weight") for name in decayed)
+
+
+def test_weight_decay_spares_the_norms_of_the_projection() -> None:
+    model = FTTransformerModel(d_token=16, n_heads=2, projection="conv")
+    network = Network(model.build(InputShape(tokens=(16, 16))), 1)
+    norms = {name for name, module in network.named_modules() if isinstance(module, torch.nn.BatchNorm2d)}
+    assert len(norms) == 2
+    assert not any(model.is_decayed(f"{name}.weight") for name in norms)
 
 
 def test_heads_that_do_not_divide_tokens_are_refused_in_words() -> None:

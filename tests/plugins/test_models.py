@@ -16,11 +16,22 @@ from tabbench_linear.model import Linear
 from tabbench_mlp.model import MLPModel
 from tabbench_resnet.model import ResNetModel
 from tabbench_xgboost.model import XGBoost
+from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tabbench import Context, DeadlineReached, DownstreamModel, Features, Labelled, Representation, Schema, Table, Task
 from tabbench.network_config import PROJECTIONS
-from tabbench.nn import Batch, Inputs, Network, NetworkModel, Objective, flat_columns, make_optimizer, train_step
+from tabbench.nn import (
+    Batch,
+    Inputs,
+    InputShape,
+    Network,
+    NetworkModel,
+    Objective,
+    flat_columns,
+    make_optimizer,
+    train_step,
+)
 
 FEW_EPOCHS: dict[str, Any] = {"max_epochs": 12, "batch_size": 64, "lr": 6e-3}
 SMALL: dict[type[DownstreamModel], dict[str, Any]] = {
@@ -354,3 +365,36 @@ def test_sixty_four_rows_can_be_learned_by_heart(model: type[NetworkModel]) -> N
     fitted = model(**size, **settings)
     fitted.fit(rows, rows, TASKS["binary"], Context())
     assert (fitted.predict(rows.features).argmax(axis=1) == y).mean() > 0.98
+
+
+@pytest.mark.parametrize("n_numeric", [20, 128])
+@pytest.mark.parametrize(
+    "model",
+    [
+        FTTransformerModel(),
+        FTTransformerModel(n_blocks=1, ffn_factor=0.5),
+        FTTransformerModel(n_blocks=6, d_token=256, n_heads=2, ffn_factor=8 / 3, norm="post"),
+        FTTransformerModel(attention_dropout=0.0),
+        AutoIntModel(),
+        AutoIntModel(n_layers=6, d_token=64, n_heads=8),
+        AutoIntModel(attention_dropout=0.0, residual_dropout=0.0),
+    ],
+    ids=lambda model: f"{type(model).__name__}-{model.config.d_token}-{model.config.attention_dropout}",
+)
+def test_what_a_row_holds_in_training_is_what_the_network_says(model: NetworkModel, n_numeric: int) -> None:
+    """Tensors that autograd keeps for the gradient, beside the parameters."""
+    rows = 4
+    network = Network(model.build(InputShape(n_numeric=n_numeric)), 1).train()
+    parameters = {parameter.untyped_storage().data_ptr() for parameter in network.parameters()}
+    kept: dict[int, Tensor] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        kept[tensor.untyped_storage().data_ptr()] = tensor
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        output = network(Batch(torch.randn(rows, n_numeric)))
+    held = sum(tensor.untyped_storage().nbytes() for pointer, tensor in kept.items() if pointer not in parameters)
+    assert output.shape == (rows, 1)
+    assert 0.8 < network.backbone.row_bytes("cpu") / (held / rows) < 1.5
+    assert network.backbone.row_bytes("cuda") <= network.backbone.row_bytes("cpu")
