@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tabbench.errors import UsageError
+from tabbench.errors import TabbenchError, UsageError
 from tabbench.scaling import Scaler, ScalingKind
 from tabbench.table import Features, Representation, Table
 
@@ -21,6 +21,7 @@ DEFAULT_RESIDENT_BYTES = 2**30
 """What one split may hold in memory if the job has no memory limit."""
 MAX_FLAT_COLUMNS = 4096
 """Widest matrix that models without a projection make of tokens."""
+NOT_FINITE = "the representation has values that are not finite: its encoder diverged"
 
 
 class Batch(NamedTuple):
@@ -154,8 +155,16 @@ def flat_columns(array: NDArray[np.float32], max_columns: int = MAX_FLAT_COLUMNS
     """A representation as a matrix, for models that have no projection: tokens are laid side by side.
 
     Where that gives more than ``max_columns``, neighbouring channels of each token are averaged first, into as many
-    groups as fit (at least one). Flat representations stay as they are.
+    groups as fit (at least one). Flat representations stay as they are. Values that are not finite are refused: trees
+    would take NaN for a missing value.
     """
+    matrix = _side_by_side(array, max_columns)
+    if not np.isfinite(matrix.sum(dtype=np.float64)):  # without a mask as large as the matrix
+        raise TabbenchError(NOT_FINITE)
+    return matrix
+
+
+def _side_by_side(array: NDArray[np.float32], max_columns: int) -> NDArray[np.float32]:
     if array.ndim == 2:
         return np.asarray(array, dtype=np.float32)
     rows, d, h = array.shape
@@ -211,6 +220,8 @@ def _standardisation(representation: Representation) -> tuple[Tensor, Tensor]:
         total += values.sum(axis=0)
         squares += np.square(values).sum(axis=0)
     mean = total / len(representation)
+    if not np.isfinite(mean).all():
+        raise TabbenchError(NOT_FINITE)
     spread = np.sqrt(np.maximum(squares / len(representation) - mean**2, 0))
     mean += shift
     # float32 encoders repeat a constant only to about seven digits: such noise must not be blown up to unit variance.

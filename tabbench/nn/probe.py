@@ -12,7 +12,6 @@ import torch.nn.functional as F  # noqa: N812 - the name everybody uses
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tabbench.errors import TabbenchError
 from tabbench.nn.devices import in_double
 from tabbench.nn.inputs import Inputs, flat_columns
 from tabbench.table import Representation, Task
@@ -112,8 +111,6 @@ def probe_score(
     x, x_val = (inputs.transform(part).numeric for part in (train, Representation(flat_columns(val_x))))
     assert x is not None
     assert x_val is not None
-    if not (torch.isfinite(x).all() and torch.isfinite(x_val).all()):
-        raise TabbenchError("the representation has values that are not finite")
     if task.is_regression:
         y, y_val = (torch.from_numpy(np.array(part, dtype=np.float32))[:, None] for part in (train_y, val_y))
         return max(-math.sqrt(float(F.mse_loss(model(x_val), y_val))) for _, model in ridge_path(x, y, RIDGE_PENALTIES))

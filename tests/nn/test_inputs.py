@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -5,7 +6,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from tabbench import Features, Representation, Schema, Table, UsageError
+from tabbench import Features, Representation, Schema, TabbenchError, Table, UsageError
 from tabbench.nn import Batch, Inputs, InputShape, flat_columns
 
 SCHEMA = Schema(("a", "b"), ("c",), (("x", "y"),))
@@ -108,6 +109,17 @@ def test_a_token_representation_of_three_and_a_half_gigabytes_is_not_loaded() ->
     rows = inputs.load(Representation(array))
     assert rows.resident is None
     assert values(rows.batch(torch.arange(512)).tokens).shape == (512, 128, 64)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("read", [lambda array: Inputs().fit(Representation(array)), flat_columns])
+def test_a_representation_that_is_not_finite_is_refused_in_words(
+    read: Callable[[NDArray[np.float32]], object], bad: float
+) -> None:
+    array = tokens(20)
+    array[7, 0, 0] = bad
+    with pytest.raises(TabbenchError, match="not finite"), np.errstate(invalid="ignore"):
+        read(array)
 
 
 def test_features_of_another_shape_are_refused() -> None:

@@ -108,3 +108,19 @@ def test_validation_rows_of_unseen_classes_alone_do_not_stop_the_training() -> N
     assert probabilities.shape == (100, 4)
     assert not probabilities[:, 3].any()
     assert (probabilities.argmax(axis=1) == train.y).mean() > 0.8
+
+
+def test_the_trees_after_the_best_round_are_not_used_and_training_ends_soon_after_it() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 5)).astype(np.float32)
+    y = (x[:, 0] + 2 * rng.normal(size=400) > 0).astype(np.int64)  # mostly noise: more trees are worse
+    train, validation = (Labelled(Representation(x[part]), y[part]) for part in (slice(200), slice(200, None)))
+    seen: list[tuple[int, float]] = []
+    context = Context(on_report=lambda step, total, metrics: seen.append((step, metrics["validation"])))
+    model = CatBoost(n_rounds=500, patience=30, lr=0.3, stop_on="loss")
+    model.fit(train, validation, Task("binary", 2), context)
+    best = model.diagnostics["best_round"]
+    assert 1 <= best < 100
+    assert seen[-1][0] <= best + 30 + 1 < 500
+    probability = model.predict(validation.features)[np.arange(200), validation.y]
+    assert -np.log(probability).mean() <= -max(score for _, score in seen) + 1e-4
