@@ -80,8 +80,11 @@ class Config(pydantic.BaseModel):
                 space[name] = ranges[0]
         return space
 
-    def unused(self) -> frozenset[str]:
-        """Fields that have no effect beside the values of the others: a tuner leaves them alone."""
+    def unused(self, raw: bool) -> frozenset[str]:
+        """Fields that have no effect beside the values of the others, on ``raw`` tables or on representations.
+
+        A tuner leaves them alone.
+        """
         return frozenset()
 
     @classmethod

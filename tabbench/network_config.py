@@ -42,3 +42,6 @@ class NetworkConfig(Config):
     linear_per_feature; ``tokens_direct`` gives the tokens to the network without reducing them to d numbers."""
     bf16: bool = False
     """Mixed bfloat16 precision: faster on GPUs, and for wide networks on CPUs that have it (AVX-512 BF16)."""
+
+    def unused(self, raw: bool) -> frozenset[str]:
+        return frozenset({"projection"} if raw else {"d_embedding"})

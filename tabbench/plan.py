@@ -31,9 +31,11 @@ class Choice:
     entry: Entry
     config: dict[str, Any]
     overrides: dict[str, Any]
-    """What the user set, beyond the defaults of the preset; a tuner leaves it alone."""
-    tunable: bool = False
-    """Whether there is anything left to tune."""
+    """What the user set, beyond the defaults of the preset."""
+    tuned_raw: frozenset[str] = frozenset()
+    """What a tuner may change on raw tables: neither what the user set, nor what has no effect."""
+    tuned_encoded: frozenset[str] = frozenset()
+    """The same on representations."""
 
     @property
     def name(self) -> str:
@@ -90,6 +92,8 @@ class StudyPlan:
     """The job of a trial with the given settings."""
     record: dict[str, Any]
     """What the record of each trial says from the start."""
+    tuned: frozenset[str]
+    """The settings that trials differ in."""
 
 
 @dataclass(frozen=True)
@@ -172,8 +176,10 @@ class _Place:
         if method is None or self.source.trains_model:
             return None
         label = f"encode {self.source.label}"
-        if self.spec.ssl_trials and method.tunable:
-            study = self._add_study(method, self.spec.ssl_trials, self._pretrain_job, f"tune {self.source.label}")
+        if self.spec.ssl_trials and method.tuned_raw:
+            study = self._add_study(
+                method, method.tuned_raw, self.spec.ssl_trials, self._pretrain_job, f"tune {self.source.label}"
+            )
             encode = self._job("encode", {"of": study}, label, {"method": method.address(), "seed": self.split})
             return self.plan.add(Step(encode, (study,), tuned={"encoder": study}))
         pretrain = self._pretrain_job(method.config)
@@ -192,16 +198,17 @@ class _Place:
     def _add_study(
         self,
         choice: Choice,
+        tuned: frozenset[str],
         n_trials: int,
         make_job: Callable[[dict[str, Any]], Job],
         label: str,
         needs: tuple[str, ...] = (),
         model: str = "",
     ) -> str:
-        """The key of a study: of its first trial, what the user pinned, and how many more there will be."""
+        """The key of a study: of its first trial, what the others change, and how many there will be."""
         identity = {
             "first": make_job(choice.config).key,
-            "pinned": sorted(choice.overrides),
+            "tuned": sorted(tuned),
             "trials": n_trials,
             "sampler": self.spec.sampler,
         }
@@ -213,7 +220,7 @@ class _Place:
             "split": self.split,
             "fidelity": fidelity_of(self.spec),
         }
-        study = StudyPlan(choice, n_trials, self.spec.sampler, make_job, record)
+        study = StudyPlan(choice, n_trials, self.spec.sampler, make_job, record, tuned)
         return self.plan.add(Step(self._job("tune", identity, label, {}), needs, study=study))
 
     def add_record(self, features: str | None, model: Choice, seed: int) -> None:
@@ -228,8 +235,9 @@ class _Place:
         def trial_job(config: dict[str, Any]) -> Job:
             return self._fit_job("trial", features, model, 0, role, learner.with_config(config), f"tune {label}")
 
-        if self.spec.trials and learner.tunable:
-            study = self._add_study(learner, self.spec.trials, trial_job, f"tune {label}", needs, model.name)
+        tuned = learner.tuned_raw if features is None else learner.tuned_encoded
+        if self.spec.trials and tuned:
+            study = self._add_study(learner, tuned, self.spec.trials, trial_job, f"tune {label}", needs, model.name)
             job = self._fit_job("fit", features, model, seed, role, learner, f"{label} seed {seed}", study)
             step = Step(job, (*needs, study), self._record(model, seed), tuned={role: study})
         else:
@@ -334,7 +342,7 @@ def choose(spec: Spec, registry: Registry, kind: str, name: str, dataset: str = 
 
     Settings published for each table have a preset each, such as ``rtdl-CA``. Together they go by ``rtdl``: every
     dataset gets its own. So a run with ``--preset paper`` takes ``paper-CA`` on California, if there is one. Without
-    a dataset only the name is checked.
+    a dataset only the name is checked. What a named preset sets is set by the user: it is not tuned.
     """
     entry = registry.find(kind, name)
     config_class = registry.load_config(entry)
@@ -350,8 +358,9 @@ def choose(spec: Spec, registry: Registry, kind: str, name: str, dataset: str = 
     settings = {key: value for key, value in presets.get(preset, {}).items() if key != "source"}
     config: Config = config_class.resolve({**settings, **overrides}, entry.name)
     shown = {**({"preset": named} if named is not None else {}), **overrides}
-    tunable = any(name not in overrides for name in config_class.search_space().keys() - config.unused())
-    return Choice(entry, config.to_json(), shown, tunable)
+    pinned = overrides.keys() | (settings.keys() if named is not None else set())
+    tuned = [frozenset(config_class.search_space().keys() - pinned - config.unused(raw)) for raw in (True, False)]
+    return Choice(entry, config.to_json(), shown, *tuned)
 
 
 def _find_preset(named: str, entry: Entry, presets: Mapping[str, Any], dataset: str, codes: set[str]) -> str:

@@ -29,7 +29,7 @@ class OpenStudy:
             step.key,
             registry.load_config(choice.entry),
             choice.config,
-            frozenset(choice.overrides),
+            self.plan.tuned,
             self.plan.n_trials,
             self.plan.sampler,
         )

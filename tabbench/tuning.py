@@ -67,7 +67,7 @@ class Study:
         key: str,
         config_class: type[Config],
         base: Mapping[str, Any],
-        pinned: frozenset[str],
+        tuned: frozenset[str],
         n_trials: int,
         sampler: Sampler = "tpe",
     ) -> None:
@@ -75,17 +75,16 @@ class Study:
 
         Args:
             key: decides the random numbers.
-            config_class: its search space is searched.
+            config_class: has the search space.
             base: the default settings, which are trial 0, and the values of what is not searched.
-            pinned: fields that the user has set: they are not searched.
+            tuned: fields of the search space that are searched.
             n_trials: how many trials there will be.
             sampler: how settings are proposed.
         """
         self.key = key
         self.config_class = config_class
         self.base = dict(base)
-        left_alone = pinned | config_class.resolve(base, config_class.__name__).unused()
-        self.space = {name: r for name, r in config_class.search_space().items() if name not in left_alone}
+        self.space = {name: r for name, r in config_class.search_space().items() if name in tuned}
         # Without a search space there is one trial to make, whatever the budget.
         self.n_trials = n_trials if self.space else 1
         self.sampler: Sampler = sampler

@@ -6,7 +6,7 @@ import pytest
 from harness import Bench
 
 from tabbench.errors import UsageError
-from tabbench.plan import Plan, choose
+from tabbench.plan import Choice, Plan, choose
 from tabbench.registry import make_registry
 from tabbench.spec import make_spec, parse_setting
 
@@ -100,6 +100,30 @@ def test_a_family_of_presets_gives_each_dataset_its_own() -> None:
     assert adult.overrides == california.overrides == {"preset": "rtdl", "dropout": 0.3}, "one row of the table"
     with pytest.raises(UsageError, match="mlp has no preset 'rtdl' for mnist. Available: rtdl-AD"):
         choose(spec, registry, "model", "mlp", "mnist")
+
+
+def test_what_the_user_sets_is_not_tuned_nor_is_a_preset_that_he_names() -> None:
+    registry = make_registry()
+
+    def chosen(**settings: Any) -> Choice:
+        spec = make_spec({"ssl": ["none"], "model": ["mlp"], "set": {"mlp": settings}})
+        return choose(spec, registry, "model", "mlp", "adult")
+
+    assert chosen().tuned_raw == {"lr", "weight_decay", "n_layers", "width", "dropout"}
+    assert chosen().tuned_encoded == chosen().tuned_raw | {"projection"}, "raw tables have no tokens to project"
+    assert chosen(lr=0.1).tuned_raw == chosen().tuned_raw - {"lr"}
+    assert chosen(widths=[32]).tuned_raw == {"lr", "weight_decay", "dropout"}, "n_layers and width do not matter then"
+    assert chosen(preset="rtdl").tuned_raw == frozenset()
+    assert chosen(preset="rtdl").tuned_encoded == {"projection"}
+
+
+def test_published_settings_are_used_as_they_are_even_where_others_are_tuned(bench: Bench) -> None:
+    def kinds(**settings: Any) -> set[str]:
+        plan = bench.plan(ssl=["none"], model=["mlp"], trials=3, set={"mlp": settings})
+        return {step.job.kind for step in plan.steps.values()}
+
+    assert kinds() == {"tune", "fit"}
+    assert kinds(preset="rtdl-AD") == {"fit"}
 
 
 def test_the_preset_of_a_run_takes_what_was_published_for_the_dataset() -> None:

@@ -48,8 +48,12 @@ def finish(study: Study, trial: Trial) -> None:
     trial.status = "ok"
 
 
-def run_study(key: str = "k", n: int = 24, sampler: Any = "tpe", pinned: frozenset[str] = frozenset()) -> Study:
-    study = Study(key, Bowl, Bowl().to_json(), pinned, n, sampler)
+def everything(config: type[Config]) -> frozenset[str]:
+    return frozenset(config.search_space())
+
+
+def run_study(key: str = "k", n: int = 24, sampler: Any = "tpe", tuned: frozenset[str] | None = None) -> Study:
+    study = Study(key, Bowl, Bowl().to_json(), everything(Bowl) if tuned is None else tuned, n, sampler)
     while not study.finished:
         finish(study, study.propose())
     return study
@@ -65,7 +69,7 @@ class Penalties(Config):
 
 
 def test_half_of_the_proposals_of_a_range_with_zero_are_zero() -> None:
-    study = Study("k", Penalties, Penalties().to_json(), frozenset(), 201, "random")
+    study = Study("k", Penalties, Penalties().to_json(), everything(Penalties), 201, "random")
     while not study.finished:
         trial = study.propose()
         trial.value, trial.status = 0.0, "ok"
@@ -78,7 +82,7 @@ def test_half_of_the_proposals_of_a_range_with_zero_are_zero() -> None:
 
 
 def test_a_sampler_learns_that_zero_is_best() -> None:
-    study = Study("k", Penalties, Penalties().to_json(), frozenset(), 41, "tpe")
+    study = Study("k", Penalties, Penalties().to_json(), everything(Penalties), 41, "tpe")
     while not study.finished:
         trial = study.propose()
         trial.value, trial.status = float(sum(value == 0 for value in trial.config.values())), "ok"
@@ -88,7 +92,7 @@ def test_a_sampler_learns_that_zero_is_best() -> None:
 
 def test_a_sampler_learns_that_zero_is_worst() -> None:
     def zeros(key: str) -> int:
-        study = Study(key, Penalties, Penalties().to_json(), frozenset(), 41, "tpe")
+        study = Study(key, Penalties, Penalties().to_json(), everything(Penalties), 41, "tpe")
         while not study.finished:
             trial = study.propose()
             decay = trial.config["decay"]
@@ -110,7 +114,7 @@ class Unset(Config):
 def test_a_default_outside_its_range_costs_the_model_of_gp_no_parameter() -> None:
     import optuna
 
-    study = Study("k", Unset, Unset().to_json(), frozenset(), 13, "gp")
+    study = Study("k", Unset, Unset().to_json(), everything(Unset), 13, "gp")
     while not study.finished:
         trial = study.propose()
         trial.value, trial.status = -abs((trial.config["x"] or 0.5) - 0.8), "ok"
@@ -118,26 +122,9 @@ def test_a_default_outside_its_range_costs_the_model_of_gp_no_parameter() -> Non
     assert set(optuna.search_space.intersection_search_space(known)) == {"x", "y"}
 
 
-class Layers(Config):
-    """Widths of layers, all the same or given one by one."""
-
-    width: Annotated[int, Int(1, 100)] = 10
-    """Of every layer."""
-    widths: tuple[int, ...] = ()
-    """Of each layer; then ``width`` does not matter."""
-
-    def unused(self) -> frozenset[str]:
-        return frozenset({"width"}) if self.widths else frozenset()
-
-
-def test_what_has_no_effect_is_not_tuned() -> None:
-    assert Study("k", Layers, Layers().to_json(), frozenset(), 5).space
-    assert not Study("k", Layers, Layers(widths=(3, 4)).to_json(), frozenset(), 5).space
-
-
 def study_of_boosters(lengths: int) -> Study:
     """Twelve trainings, all ahead of what comes, each with a report at every tenth of its length."""
-    study = Study("k", Bowl, Bowl().to_json(), frozenset(), 24)
+    study = Study("k", Bowl, Bowl().to_json(), everything(Bowl), 24)
     while len(study.trials) < 12:
         trial = study.propose()
         trial.reports = dict.fromkeys(range(lengths // 10, lengths + 1, lengths // 10), 0.9)
@@ -188,7 +175,7 @@ def test_every_sampler_is_deterministic(sampler: str) -> None:
 
 
 def test_the_order_in_which_trials_of_a_batch_end_does_not_matter() -> None:
-    study = Study("k", Bowl, Bowl().to_json(), frozenset(), 24)
+    study = Study("k", Bowl, Bowl().to_json(), everything(Bowl), 24)
     while not study.finished:
         batch = []
         while study.may_propose():
@@ -202,7 +189,7 @@ def test_the_order_in_which_trials_of_a_batch_end_does_not_matter() -> None:
 def test_a_study_restored_in_the_middle_proposes_what_it_would_have() -> None:
     whole = run_study()
     for cut in (1, 4, 10, 17):
-        study = Study("k", Bowl, Bowl().to_json(), frozenset(), 24)
+        study = Study("k", Bowl, Bowl().to_json(), everything(Bowl), 24)
         for trial in whole.trials[:cut]:
             study.restore(Trial(trial.number, trial.config, trial.value, trial.status))
         while not study.finished:
@@ -211,7 +198,7 @@ def test_a_study_restored_in_the_middle_proposes_what_it_would_have() -> None:
 
 
 def test_invalid_settings_are_never_proposed_and_pinned_ones_stay() -> None:
-    study = run_study(pinned=frozenset({"y"}))
+    study = run_study(tuned=everything(Bowl) - {"y"})
     assert all(not 0.45 < trial.config["x"] < 0.55 for trial in study.trials)
     assert {trial.config["y"] for trial in study.trials} == {1}
     assert {trial.config["fixed"] for trial in study.trials} == {3}
@@ -228,14 +215,14 @@ def test_a_space_without_valid_settings_is_refused() -> None:
                 raise ValueError("never")
             return self
 
-    study = Study("k", Never, Never().to_json(), frozenset(), 2)
+    study = Study("k", Never, Never().to_json(), everything(Never), 2)
     study.propose().status = "ok"
     with pytest.raises(TabbenchError, match="in a row are invalid"):
         study.propose()
 
 
 def test_a_hopeless_trial_is_given_up_and_the_best_never() -> None:
-    study = Study("k", Bowl, Bowl().to_json(), frozenset(), 24)
+    study = Study("k", Bowl, Bowl().to_json(), everything(Bowl), 24)
     for number in range(8):
         trial = study.propose()
         for epoch in range(1, 11):

@@ -31,8 +31,8 @@ class MLPConfig(NetworkConfig):
         """Units of each hidden layer."""
         return self.widths or (self.width,) * self.n_layers
 
-    def unused(self) -> frozenset[str]:
-        return frozenset({"n_layers", "width"}) if self.widths else frozenset()
+    def unused(self, raw: bool) -> frozenset[str]:
+        return super().unused(raw) | ({"n_layers", "width"} if self.widths else set())
 
     @classmethod
     def presets(cls) -> Mapping[str, Mapping[str, Any]]:

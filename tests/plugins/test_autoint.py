@@ -1,3 +1,4 @@
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -37,8 +38,10 @@ def test_heads_that_do_not_divide_tokens_are_refused_in_words() -> None:
         AutoIntModel(d_token=7, n_heads=2)
 
 
-def test_a_search_has_two_heads_which_divide_every_width() -> None:
-    study = Study("k", AutoIntConfig, AutoIntConfig().to_json(), frozenset(), 41, "random")
+@pytest.mark.parametrize("preset", [{}, AutoIntConfig.presets()["paper"]], ids=["defaults", "paper"])
+def test_a_search_has_two_heads_which_divide_every_width(preset: Mapping[str, Any]) -> None:
+    base = AutoIntConfig(**{name: value for name, value in preset.items() if name != "source"}).to_json()
+    study = Study("k", AutoIntConfig, base, frozenset(AutoIntConfig.search_space()), 41, "random")
     while not study.finished:
         trial = study.propose()
         trial.value, trial.status = 0.0, "ok"

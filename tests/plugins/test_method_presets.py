@@ -29,7 +29,7 @@ def settings_of(kind: str, name: str, preset: str) -> dict[str, Any]:
 def test_every_preset_can_be_tuned(kind: str, name: str, preset: str) -> None:
     config = REGISTRY.load_config(REGISTRY.find(kind, name))
     base = config.resolve(settings_of(kind, name, preset), name).to_json()
-    study = Study("key", config, base, frozenset(), n_trials=2)
+    study = Study("key", config, base, frozenset(config.search_space()), n_trials=2)
     assert study.propose().config == base
     if study.space:
         assert study.propose().config.keys() == base.keys()
