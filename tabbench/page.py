@@ -97,6 +97,8 @@ def check_place(path: Path) -> None:
     """Refuse a page that could not be written, before any work is done for it."""
     if not path.absolute().parent.is_dir():
         raise UsageError(f"--out {path}: there is no folder {path.parent}")
+    if path.is_dir():
+        raise UsageError(f"--out {path}: this is a folder; a file is needed")
 
 
 def write_page(path: Path, text: str) -> None:

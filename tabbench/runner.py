@@ -173,6 +173,9 @@ def fit(job: Job, store: Store, context: Context) -> dict[str, Any]:
     """Train a downstream model, choose by validation, and score the sealed test part once."""
     split = open_job_split(job)
     features = open_features(job, store, split)
+    for part in ("model", "joint"):  # what a plugin imports is no part of its training
+        if job.payload[part] is not None:
+            load_class(job.payload[part])
     _reset_peak_memory()
     started = time.perf_counter()
     learner = _train(job, features, split, context)

@@ -28,6 +28,12 @@ that comes with its diagnostics, see ``check_training``.
 """
 
 
+FEW_ROWS = 20
+"""On fewer test rows the same class for all of them is nothing to wonder at."""
+RARE_ELSE = 0.9
+"""Where a class has this share of the training rows, the best answer is often that class for every row."""
+
+
 def check_representation(sample: NDArray[np.float32], part: str = "train") -> list[str]:
     """Flags for a sample of encoded rows: values that are no numbers; rows that are all but equal."""
     rows = sample.reshape(len(sample), -1).astype(np.float64)
@@ -45,18 +51,31 @@ def is_collapsed(rows: NDArray[np.float64]) -> bool:
 
 
 def check_predictions(split: SplitData, predicted: dict[str, NDArray[np.float32]]) -> list[str]:
-    """Flags for predictions: values that are no numbers; the same answer for every row."""
+    """Flags for predictions: values that are no numbers; the same answer for every row; too few of them."""
     flags = []
     test = predicted["test"]
     if not all(np.isfinite(values).all() for values in predicted.values()):
         flags.append(NON_FINITE)
-    answers = test if split.task.is_regression else test.argmax(axis=1)
-    if len(answers) > 1 and np.ptp(answers) <= 1e-6:
+    if is_constant(test, split):
         flags.append(CONSTANT_PREDICTION)
     promised = round(0.1 * (len(split.train.y) + len(split.validation.y) + len(split.test)))
     if len(test) < promised:
         flags.append(SMALL_TEST)
     return flags
+
+
+def is_constant(test: NDArray[np.float32], split: SplitData) -> bool:
+    """Whether a model does not look at its rows: the same numbers for all of them, or the same class.
+
+    The same class for all is what one expects on a handful of rows, or where nearly all rows are of that class.
+    """
+    if len(test) < 2:
+        return False
+    if np.ptp(test, axis=0).max() <= 1e-6:
+        return True
+    if split.task.is_regression or len(test) < FEW_ROWS or len(np.unique(test.argmax(axis=1))) > 1:
+        return False
+    return bool(np.bincount(split.train.y).max() < RARE_ELSE * len(split.train.y))
 
 
 def check_scores(split: SplitData, on_validation: dict[str, float], on_test: dict[str, float]) -> list[str]:

@@ -33,6 +33,28 @@ def test_a_file_is_embedded_and_the_encoder_can_be_used_again(file: Path) -> Non
     np.testing.assert_array_equal(two.to_numpy(), one.reshape(60, -1))
 
 
+def test_columns_that_a_benchmark_would_drop_are_not_encoded(file: Path) -> None:
+    frame = pd.read_csv(file)
+    frame.insert(0, "id", range(60))
+    frame["same"] = 1
+    frame.to_csv(file, index=False)
+    made = tabbench(
+        "embed", f"{file}:label", "--ssl", "tjepa", "--set", "tjepa.preset=tiny", "--set", "tjepa.exp_epochs=2",
+        "--out", file.parent / "one.npy",
+    )  # fmt: skip
+    assert made.returncode == 0, made.stderr
+    assert np.load(file.parent / "one.npy").shape[:2] == (60, 4)
+    assert "note: dropped 'id': it only counts the rows" in made.stderr
+    assert "note: dropped 'same': the same value in every row" in made.stderr
+
+
+def test_a_file_without_features_is_refused(file: Path) -> None:
+    pd.read_csv(file)[["label"]].to_csv(file, index=False)
+    made = tabbench("embed", f"{file}:label", "--ssl", "vime", "--out", file.parent / "one.npy")
+    assert made.returncode == 2
+    assert "no feature column is left" in made.stderr
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [

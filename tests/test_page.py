@@ -92,3 +92,6 @@ def test_nothing_to_report_is_said_in_one_line(tmp_path: Path) -> None:
     elsewhere = tabbench("report", "--results", tmp_path / "results", "--out", tmp_path / "no" / "page.html")
     assert elsewhere.returncode == 2
     assert "there is no folder" in elsewhere.stderr
+    folder = tabbench("report", "--results", tmp_path / "results", "--out", tmp_path)
+    assert folder.returncode == 2
+    assert "this is a folder; a file is needed" in folder.stderr

@@ -158,6 +158,12 @@ def test_small_errors_keep_their_digits(tmp_path: Path) -> None:
     assert body[0][2] == "0.0000150 ± 0.0000014 (1)"
 
 
+def test_numbers_beyond_reading_have_an_exponent(tmp_path: Path) -> None:
+    _, tiny = grid(make(tmp_path / "a", [{"metric": "rmse", "score": 9.6e-16}]))
+    _, huge = grid(make(tmp_path / "b", [{"metric": "rmse", "score": 1.3473412e31}]))
+    assert (tiny[0][2], huge[0][2]) == ("9.60e-16 (1)", "1.35e+31 (1)")
+
+
 def test_a_narrow_terminal_gets_blocks_of_columns() -> None:
     assert column_blocks([10, 5, 20, 20, 20], None) == [[0, 1, 2, 3, 4]]
     assert column_blocks([10, 5, 20, 20, 20], 60) == [[0, 1, 2, 3], [0, 1, 4]]

@@ -50,6 +50,26 @@ def test_constant_and_broken_predictions_are_seen(split: SplitData) -> None:
     assert tripwires.check_predictions(split, broken) == [tripwires.NON_FINITE]
 
 
+def one_class(split: SplitData) -> dict[str, Any]:
+    """Probabilities that differ from row to row, with the same class ahead in all of them."""
+    made = predictions(split)
+    made["test"] = np.sort(made["test"], axis=1)
+    return made
+
+
+def test_one_class_for_all_rows_is_no_answer_unless_nearly_all_rows_have_it(split: SplitData) -> None:
+    assert len(split.test) >= tripwires.FEW_ROWS
+    assert tripwires.check_predictions(split, one_class(split)) == [tripwires.CONSTANT_PREDICTION]
+    labels = (np.arange(len(split.train.y)) % 20 > 0).astype(np.int64)
+    rare = replace(split, train=split.train._replace(y=labels))
+    assert tripwires.check_predictions(rare, one_class(rare)) == []
+
+
+def test_one_class_for_a_handful_of_rows_is_no_reason_to_doubt(split: SplitData) -> None:
+    few = replace(split, test=split.test.take(slice(0, 3)))
+    assert tripwires.CONSTANT_PREDICTION not in tripwires.check_predictions(few, one_class(few))
+
+
 def test_a_test_part_that_is_too_small_is_seen(split: SplitData) -> None:
     small = replace(split, test=split.test.take(slice(0, 10)))
     assert tripwires.SMALL_TEST in tripwires.check_predictions(small, predictions(small))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +12,8 @@ from tabbench.cli.options import PluginFiles, split_names
 from tabbench.errors import DataError, UsageError
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from tabbench.registry import Entry, Registry
 
 WRITERS = (".parquet", ".csv", ".npy")
@@ -78,7 +81,8 @@ def embed(
         method = method_class.load(encoder, chosen)
     else:
         method = method_class(method_class.Config.resolve(choice.config, choice.name))
-        _pretrain(method, frame, seed, chosen, split_names(categorical) if categorical else None)
+        frame, kinds = _worth_having(frame, split_names(categorical or ""))
+        _pretrain(method, frame, seed, chosen, kinds)
     saved = ""
     try:
         if save is not None:
@@ -134,7 +138,22 @@ def _read(reference: str) -> Any:
     return frame.drop(columns=target) if target else frame
 
 
-def _pretrain(method: Any, frame: Any, seed: int, device: str, categorical: list[str] | None) -> None:
+def _worth_having(frame: "pd.DataFrame", categorical: list[str]) -> "tuple[pd.DataFrame, list[str]]":
+    """The columns that a benchmark would keep, and which of them are categorical."""
+    from tabbench.data.cleaning import clean_features
+    from tabbench.data.tables import categorical_columns, no_column
+
+    for name in categorical:
+        if name not in frame.columns:
+            raise no_column("column", name, frame.columns)
+    kinds = {*categorical_columns(frame), *categorical}
+    columns, notes = clean_features(frame, kinds)
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr)
+    return frame[list(columns)], [name for name in columns if name in kinds]
+
+
+def _pretrain(method: Any, frame: Any, seed: int, device: str, categorical: list[str]) -> None:
     from rich.console import Console
     from rich.progress import Progress
 

@@ -27,6 +27,8 @@ SHORT = 24
 """Longer settings of a row stand below the table."""
 NAMED = 4
 """So many rows are named for each reason to leave records out."""
+SMALL, LARGE = 1e-6, 1e9
+"""Numbers beyond these are written with an exponent."""
 FORMATS = ("terminal", "markdown", "latex", "csv", "json")
 
 
@@ -89,6 +91,8 @@ def show(made: "Table", layout: str) -> None:
         print(json.dumps(made.to_json(), indent=1))
     elif layout == "csv":
         _print_csv(_numbers(made))
+        for line in notes(made):  # beside the file, which is for programs
+            print(line, file=sys.stderr)
     elif not made.rows and layout == "terminal":
         print("no records to show yet" if not made.left_out else "no record can be shown", file=sys.stderr)
         for line in notes(made):
@@ -169,7 +173,7 @@ def _print_grid(
         from tabulate import tabulate as lay_out
 
         # A bar would end a markdown cell. Figures are text here: 1.00 must not become 1.
-        cells = [[text.replace("|", "/") for text in line] for line in body]
+        headers, *cells = ([text.replace("|", "/") for text in line] for line in (headers, *body))
         aligned = ["left"] * 2 + ["right"] * (len(headers) - 2)
         style = "github" if layout == "markdown" else "latex_booktabs"
         print(lay_out(cells, headers, tablefmt=style, disable_numparse=True, colalign=aligned if body else None))
@@ -212,10 +216,13 @@ def _cell(cell: "Cell", ranked: bool) -> str:
         return "-"
     size = abs(cell.mean)
     # At least three significant digits: an error of 1.4e-5 is not 0.000.
-    digits = 2 if size >= 10 else 3 if size >= 0.1 or not size else min(2 - math.floor(math.log10(size)), 12)
-    text = f"{cell.mean:.{digits}f}"
+    if size and not SMALL <= size < LARGE:
+        style = ".2e"
+    else:
+        style = f".{2 if size >= 10 else 3 if size >= 0.1 or not size else 2 - math.floor(math.log10(size))}f"
+    text = f"{cell.mean:{style}}"
     if cell.std is not None:
-        text += f" ± {cell.std:.{digits}f}"
+        text += f" ± {cell.std:{style}}"
     return f"{text} ({cell.rank:g})" if ranked and cell.rank is not None else text
 
 

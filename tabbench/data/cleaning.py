@@ -7,13 +7,15 @@ Nothing is fitted here: scalers, encoders and levels belong to the training rows
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from tabbench.contracts import LoadedData
 from tabbench.data.tables import MAX_LEVELS, as_text, is_categorical, no_column, these
@@ -23,6 +25,9 @@ MIN_ROWS = 10
 ID_LIKE_SHARE = 0.9
 """A column of categories with more distinct values than this share of its rows tells rows apart, and nothing else."""
 ID_LIKE_MIN_LEVELS = 20
+ID_NAME = re.compile(r"(?i:(^|[\W_])(id|uuid|guid|key|index|idx|nr|no|number))$|[a-z]I[dD]$")
+MANY_ROWS_A_VALUE = 8
+"""A column whose values have so many rows each, on average, does not tell the classes apart by chance."""
 
 
 def clean(loaded: LoadedData, *, as_published: bool = False) -> LoadedData:
@@ -38,31 +43,49 @@ def clean(loaded: LoadedData, *, as_published: bool = False) -> LoadedData:
     """
     frame = _check_columns(loaded)
     notes = list(loaded.notes)
-    frame, target = _clean_target(frame, loaded, notes)
+    known, target = _clean_target(frame, loaded, notes)
+    features = frame.drop(columns=loaded.target)
+    rows = None if known.all() else known
+    columns, of_features = clean_features(features, loaded.categorical, rows, as_published=as_published)
+    notes += of_features
+    if not as_published:
+        notes += _tell_the_target(columns, target)
+    kept = tuple(name for name in columns if name in loaded.categorical)
+    # Built in one go: inserting hundreds of columns one by one makes a fragmented frame.
+    cleaned = pd.DataFrame({**columns, loaded.target: target}).reset_index(drop=True)
+    return replace(loaded, frame=cleaned, categorical=kept, notes=tuple(notes))
+
+
+def clean_features(
+    frame: pd.DataFrame,
+    categorical: Collection[str],
+    rows: NDArray[np.bool_] | None = None,
+    *,
+    as_published: bool = False,
+) -> tuple[dict[str, pd.Series[Any]], list[str]]:
+    """The columns of ``frame`` that are worth having, normalised, of these ``rows`` (None: all); and notes.
+
+    Whether a column only counts the rows is judged by all of them: without some it has gaps.
+    """
     columns: dict[str, pd.Series[Any]] = {}
     dropped: dict[str, list[str]] = {}
     infinite: dict[str, int] = {}
-    categorical = set(loaded.categorical)
     for name in frame.columns:
-        if name == loaded.target:
-            continue
-        column = _clean_feature(frame[name], name in categorical)
+        whole = frame[name]
+        raw = whole if rows is None else whole[rows]
+        column = _clean_feature(raw, name in categorical)
         if column.hasnans and name not in categorical:
-            infinite[name] = _count_infinite(frame[name])
-        reason = _uselessness(column, as_published)
+            infinite[name] = _count_infinite(raw)
+        reason = _uselessness(column, whole, as_published)
         if reason:
             dropped.setdefault(reason, []).append(name)
         else:
             columns[name] = column
-    notes += _note_infinite(infinite)
+    notes = _note_infinite(infinite)
     notes += [f"dropped {these(names)}: {reason}" for reason, names in dropped.items()]
     if not columns:
         raise DataError("no feature column is left: every one is constant, empty or an identifier")
-    notes += _remarks(columns)
-    kept = tuple(name for name in columns if name in categorical)
-    # Built in one go: inserting hundreds of columns one by one makes a fragmented frame.
-    cleaned = pd.DataFrame({**columns, loaded.target: target}).reset_index(drop=True)
-    return replace(loaded, frame=cleaned, categorical=kept, notes=tuple(notes))
+    return columns, notes + _remarks(columns)
 
 
 def sort_classes(names: Sequence[str]) -> tuple[str, ...]:
@@ -90,8 +113,10 @@ def _check_columns(loaded: LoadedData) -> pd.DataFrame:
     return frame
 
 
-def _clean_target(frame: pd.DataFrame, loaded: LoadedData, notes: list[str]) -> tuple[pd.DataFrame, pd.Series[Any]]:
-    """The rows whose target is known, and their targets."""
+def _clean_target(
+    frame: pd.DataFrame, loaded: LoadedData, notes: list[str]
+) -> tuple[NDArray[np.bool_], pd.Series[Any]]:
+    """Which rows have a target, and these targets."""
     name = loaded.target
     target = _as_number(frame[name], f"the target {name!r} of a regression") if loaded.task == "regression" else None
     target = as_text(frame[name]) if target is None else target
@@ -115,7 +140,7 @@ def _clean_target(frame: pd.DataFrame, loaded: LoadedData, notes: list[str]) -> 
         )
     if loaded.task == "classification":
         target = target.cat.remove_unused_categories()
-    return frame, target
+    return known.to_numpy(dtype=bool), target
 
 
 def _doubt_classes(target: pd.Series[Any], name: str) -> str:
@@ -166,8 +191,8 @@ def _clean_feature(column: pd.Series[Any], categorical: bool) -> pd.Series[Any]:
     return _as_number(column, f"column {column.name!r} is not declared categorical, so it")
 
 
-def _uselessness(column: pd.Series[Any], as_published: bool) -> str:
-    """Why a column is dropped; empty if it stays."""
+def _uselessness(column: pd.Series[Any], whole: pd.Series[Any], as_published: bool) -> str:
+    """Why a column is dropped; empty if it stays. ``whole`` has the rows without a target, too."""
     if column.isna().all():
         return "no value at all"
     if as_published:
@@ -176,7 +201,7 @@ def _uselessness(column: pd.Series[Any], as_published: bool) -> str:
         return "the same value in every row"
     if _is_id_like(column):
         return "nearly every row has a value of its own, as identifiers have"
-    if _counts_rows(column):
+    if not isinstance(column.dtype, pd.CategoricalDtype) and _counts_rows(whole):
         return "it only counts the rows"
     return ""
 
@@ -193,9 +218,45 @@ def _is_id_like(column: pd.Series[Any]) -> bool:
 
 
 def _counts_rows(column: pd.Series[Any]) -> bool:
+    """Whether the rows are numbered by whole numbers with equal steps, whatever order they are in now."""
+    if column.hasnans or len(column) < ID_LIKE_MIN_LEVELS:
+        return False
+    values = np.sort(column.to_numpy(dtype=np.float64))
+    if not np.isfinite(values[[0, -1]]).all():
+        return False
+    steps = np.diff(values)
+    return bool(values[0] == np.round(values[0]) and steps[0] >= 1 and (steps == steps[0]).all())
+
+
+def _has_own_numbers(column: pd.Series[Any]) -> bool:
+    """Whether every row has a number of its own, and all are whole."""
     if isinstance(column.dtype, pd.CategoricalDtype) or column.hasnans or len(column) < ID_LIKE_MIN_LEVELS:
         return False
-    return bool((np.diff(column.to_numpy(dtype=np.float64)) == 1).all())
+    return bool(column.is_unique and (column == column.round()).all())
+
+
+def _tell_the_target(columns: dict[str, pd.Series[Any]], target: pd.Series[Any]) -> list[str]:
+    """A note on columns from which alone the target follows: the answer may be among the features."""
+    found = [name for name, column in columns.items() if _tells(column, target)]
+    if not found:
+        return []
+    verb = "tells" if len(found) == 1 else "tell, each alone,"
+    return [f"{these(found)} {verb} the target of every row: is it the answer in other words?"]
+
+
+def _tells(column: pd.Series[Any], target: pd.Series[Any]) -> bool:
+    if not isinstance(target.dtype, pd.CategoricalDtype):
+        if isinstance(column.dtype, pd.CategoricalDtype) or column.hasnans:
+            return False
+        values = column.to_numpy(dtype=np.float64)
+        return bool(np.ptp(values) > 0 and abs(np.corrcoef(values, target)[0, 1]) > 1 - 1e-9)
+    codes = pd.factorize(column, use_na_sentinel=False)[0]
+    if codes.max() + 1 > len(codes) / MANY_ROWS_A_VALUE:  # of a value that one row has, nothing follows
+        return False
+    classes = target.cat.codes.to_numpy()
+    first = np.empty(codes.max() + 1, dtype=classes.dtype)
+    first[codes] = classes
+    return bool((first[codes] == classes).all())
 
 
 def _remarks(columns: dict[str, pd.Series[Any]]) -> list[str]:
@@ -206,7 +267,10 @@ def _remarks(columns: dict[str, pd.Series[Any]]) -> list[str]:
         for name, column in columns.items()
         if isinstance(column.dtype, pd.CategoricalDtype) and len(column.cat.categories) > MAX_LEVELS
     ]
+    numbered = [name for name, column in columns.items() if ID_NAME.search(name) and _has_own_numbers(column)]
     remarks = []
+    if numbered:
+        remarks.append(f"{these(numbered)} kept, with another number in every row: leave out what identifies rows")
     if constant:
         remarks.append(f"kept as published, though the same in every row: {these(constant)}")
     if wide:

@@ -26,13 +26,17 @@ if TYPE_CHECKING:
 
 TaskName = Literal["classification", "regression"]
 
-READER_REVISION = 2
+READER_REVISION = 3
 """Raised when the same file would be read differently: tables that older versions read are then read again."""
 FORMATS = {".csv": "csv", ".tsv": "tsv", ".parquet": "parquet", ".pq": "parquet"}
 COMPRESSIONS = (".gz", ".zst")
 SEPARATORS = (",", ";", "\t")
 FEW_VALUES = 20
 """Up to so many distinct whole numbers in the target are classes."""
+DECIMAL_COMMA = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+)(,\d+)?")
+ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?")
+NUMBER_LIKE = re.compile(r"[^\w\s.,+-]?\s*[+-]?\d[\d.,]*\s*[^\w\s.,]?")
+"""A number with commas, a currency or a percent sign."""
 SURELY_MISSING = ("", "?")
 """What is missing without a note; a word such as NA could be meant as a category."""
 
@@ -96,9 +100,14 @@ def read_file(path: Path, target: str, *, categorical: Sequence[str] = (), task:
         notes += _restore_class(parsed, target)
         notes += _note_words(parsed.words)
         notes += _doubts(features, kinds)
+        if is_categorical(frame[target]):
+            notes += _doubts(frame[[target]], [target])
         if task is None:
             task, reason = infer_task(frame[target])
             notes.append(f"{task}, because {reason}")
+            if task == "classification" and not is_categorical(frame[target]) and frame[target].nunique() > 2:
+                command = f"tabbench data import NAME {path} --target {target} --task regression"
+                notes.append(f"if these numbers are to be predicted as numbers, run `{command}` and use NAME")
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
     return LoadedData(frame, target, task, kinds, source=f"file {path.name}", notes=tuple(notes))
@@ -219,8 +228,50 @@ def _parse_text(text: str, separator: str | None) -> _Parsed:
         frame[name] = frame[name].map(lambda number: float(str(number)), na_action="ignore").astype("float64")
     if large:
         parsed.notes.append(f"{these(large)} taken as floating point: whole numbers of more than 64 bits")
+    parsed.notes += _read_decimal_commas(frame, separator) + _read_dates(frame)
     parsed.words = _find_words(text, separator, frame)
     return parsed
+
+
+def _read_decimal_commas(frame: pd.DataFrame, separator: str) -> list[str]:
+    """Turn 1.234,5 into a number in files that do not separate by commas."""
+    if separator == ",":
+        return []
+    found = []
+    for name, column in frame.items():
+        if _all_match(column, DECIMAL_COMMA) and column.dropna().str.contains(",").any():
+            plain = column.str.replace(".", "", regex=False).str.replace(",", ".", regex=False)
+            frame[name] = plain.astype("float64")
+            found.append(str(name))
+    return [f"{these(found)} read with decimal commas"] if found else []
+
+
+def _read_dates(frame: pd.DataFrame) -> list[str]:
+    """Turn dates as 2024-01-31, with or without a time, into days, as those of parquet files."""
+    found = []
+    for name, column in frame.items():
+        if not _all_match(column, ISO_DATE):
+            continue
+        dates = pd.to_datetime(column, utc=True, errors="coerce", format="ISO8601")
+        if dates.notna().equals(column.notna()):
+            frame[name] = (dates - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
+            found.append(str(name))
+    return [_date_note(name) for name in found]
+
+
+def _date_note(name: str) -> str:
+    return f"{name!r} is a date: taken as days since 1970"
+
+
+def _all_match(column: pd.Series[Any], pattern: re.Pattern[str]) -> bool:
+    """Whether a column is text, and all of it is of this form."""
+    values = column.dropna()
+    if not is_categorical(column) or len(values) == 0 or not isinstance(values.iloc[0], str):
+        return False
+    # One look spares most columns the others; a column can hold other things than text.
+    if not pattern.fullmatch(values.iloc[0]):
+        return False
+    return bool(values.map(lambda value: isinstance(value, str) and pattern.fullmatch(value) is not None).all())
 
 
 def _is_large(column: pd.Series[Any]) -> bool:
@@ -316,7 +367,7 @@ def _simple_type(name: str, column: pa.ChunkedArray, notes: list[str]) -> pa.Chu
     if pa.types.is_decimal(kind):
         return pc.cast(column, pa.float64())
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        notes.append(f"{name!r} is a date: taken as days since 1970")
+        notes.append(_date_note(name))
         seconds = pc.cast(pc.cast(column, pa.timestamp("s"), safe=False), pa.int64())
         return pc.divide(pc.cast(seconds, pa.float64()), 86400.0)
     return column
@@ -335,6 +386,8 @@ def _doubts(features: pd.DataFrame, categorical: Sequence[str]) -> list[str]:
             numbers = pd.to_numeric(distinct, errors="coerce")
             if len(distinct) > 10 and 0.9 < numbers.notna().mean() < 1:
                 dirty.append(f"{name!r} is text because of values such as {distinct[numbers.isna()].iloc[0]!r}")
+            elif len(distinct) > 10 and numbers.isna().any() and distinct.map(NUMBER_LIKE.fullmatch).notna().all():
+                dirty.append(f"{name!r} is text, though it looks like numbers: {distinct[numbers.isna()].iloc[0]!r}")
     if coded:
         listed = ",".join(coded[:8]) + (",..." if len(coded) > 8 else "")
         return [*dirty, f"taken as numbers, though few values may mean categories (--categorical {listed})"]

@@ -22,7 +22,7 @@ def load(frame: pd.DataFrame, *categorical: str, **about: Any) -> LoadedData:
 
 
 def test_a_clean_table_is_left_alone() -> None:
-    cleaned = clean(load(make_frame(c=["a", "b"] * 20), "c"))
+    cleaned = clean(load(make_frame(c=["a", "a", "b", "b"] * 10), "c"))
     assert list(cleaned.frame.columns) == ["x", "c", "y"]
     assert cleaned.categorical == ("c",)
     assert cleaned.notes == ()
@@ -35,8 +35,8 @@ def test_useless_columns_are_dropped_and_named() -> None:
         empty=np.nan,
         row=range(5, 5 + N),
         key=[f"id{i}" for i in range(N)],
-        c=["a", "b"] * 20,
-        partly=[1.0, np.nan] * 20,
+        c=["a", "a", "b", "b"] * 10,
+        partly=[1.0, 1.0, np.nan] * 13 + [1.0],
     )
     cleaned = clean(load(frame, "key", "c"))
     assert list(cleaned.frame.columns) == ["x", "c", "partly", "y"]
@@ -47,6 +47,49 @@ def test_useless_columns_are_dropped_and_named() -> None:
         "dropped 'row': it only counts the rows",
         "dropped 'key': nearly every row has a value of its own, as identifiers have",
     }
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        np.arange(N)[::-1],
+        np.arange(N) * 10 + 7,
+        np.random.default_rng(1).permutation(N) - 5,
+        np.arange(N, dtype=np.float64),
+    ],
+    ids=["downwards", "by tens", "shuffled", "as floats"],
+)
+def test_the_numbers_of_rows_are_dropped_in_whatever_order_they_are(numbers: object) -> None:
+    cleaned = clean(load(make_frame(row=numbers)))
+    assert cleaned.notes == ("dropped 'row': it only counts the rows",)
+
+
+def test_the_numbers_of_rows_have_gaps_only_because_rows_without_a_target_were_dropped() -> None:
+    frame = make_frame(row=range(N))
+    frame["y"] = frame["y"].astype(object)
+    frame.loc[[3, 17], "y"] = None
+    assert clean(load(frame)).notes == ("dropped 2 rows without a target", "dropped 'row': it only counts the rows")
+
+
+def test_numbers_that_may_identify_rows_are_kept_with_a_word() -> None:
+    own = np.random.default_rng(0).choice(10**6, N, replace=False)
+    cleaned = clean(load(make_frame(customer_id=own, population=own[::-1], orderId=own, grid=own)))
+    assert cleaned.notes == (
+        "'customer_id', 'orderId' kept, with another number in every row: leave out what identifies rows",
+    )
+
+
+def test_a_column_that_tells_the_target_is_named() -> None:
+    cleaned = clean(load(make_frame(code=[5.0, np.nan] * 20, other=[1, 1, 2, 2] * 10)))
+    assert cleaned.notes == ("'code' tells the target of every row: is it the answer in other words?",)
+    price = np.random.default_rng(0).normal(size=N)
+    frame = pd.DataFrame({"x": price**2, "euros": 1.1 * price - 3, "cents": -100 * price, "y": price})
+    told = clean(load(frame, task="regression")).notes
+    assert told == ("'euros', 'cents' tell, each alone, the target of every row: is it the answer in other words?",)
+
+
+def test_values_that_single_rows_have_tell_nothing() -> None:
+    assert clean(load(make_frame(c=[f"v{i // 4}" for i in range(N)], z=np.arange(N) // 2 * 1.5), "c")).notes == ()
 
 
 def test_published_columns_stay_and_are_remarked_upon() -> None:

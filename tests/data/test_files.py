@@ -138,6 +138,44 @@ def test_the_task_follows_from_the_target(values: list[Any], task: str) -> None:
     assert infer_task(pd.Series(values, name="y"))[0] == task
 
 
+def test_decimal_commas_are_read_where_commas_do_not_separate(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    rows = [f"{i}.000,{i % 10}5;{-i},5;{i};{'a,b' if i % 2 else 'c'};{i % 2}" for i in range(30)]
+    path.write_text("big;small;whole;words;y\n" + "\n".join(rows), encoding="utf-8")
+    loaded = read_file(path, "y")
+    assert loaded.frame["big"].tolist()[:2] == [0.05, 1000.15]
+    assert loaded.frame["small"].tolist()[3] == -3.5
+    assert loaded.frame["whole"].dtype.kind == "i"
+    assert loaded.categorical == ("words",)
+    assert "'big', 'small' read with decimal commas" in loaded.notes
+
+
+def test_what_looks_like_numbers_and_is_text_is_told(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"price": [f"${i},0{i % 10}" for i in range(30)], "share": [f"{i} %" for i in range(30)]})
+    frame["plate"] = [f"K-{i}" for i in range(30)]
+    frame["y"] = [f"{i % 15},5" for i in range(30)]
+    notes = read_file(write(frame, tmp_path / "t.csv"), "y").notes
+    assert notes == (
+        "'price' is text, though it looks like numbers: '$0,00'",
+        "'share' is text, though it looks like numbers: '0 %'",
+        "'y' is text, though it looks like numbers: '0,5'",
+        "classification, because the target 'y' holds text or categories",
+    )
+
+
+@pytest.mark.parametrize("style", ["%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%MZ"])
+def test_dates_in_text_become_days_as_in_parquet(style: str, tmp_path: Path) -> None:
+    days = pd.Series(pd.date_range("1970-01-03", periods=ROWS, freq="36h"))
+    frame = pd.DataFrame({"day": days.dt.strftime(style), "day_or_not": days.dt.strftime("%Y-%m-%d"), "y": [0, 1] * 30})
+    frame.loc[4, "day"] = None
+    frame.loc[5, "day_or_not"] = "2024-13-77"
+    loaded = read_file(write(frame, tmp_path / "t.csv"), "y")
+    assert loaded.categorical == ("day_or_not",)
+    assert np.isnan(loaded.frame["day"][4])
+    assert loaded.frame["day"][2] == 5.0
+    assert "'day' is a date: taken as days since 1970" in loaded.notes
+
+
 def test_dates_in_parquet_become_days_and_an_index_is_left_out(tmp_path: Path) -> None:
     frame = pd.DataFrame(
         {"when": pd.date_range("1970-01-02", periods=20, freq="12h"), "y": ["a", "b"] * 10},
