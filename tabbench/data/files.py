@@ -105,7 +105,7 @@ def read_file(path: Path, target: str, *, categorical: Sequence[str] = (), task:
         if task is None:
             task, reason = infer_task(frame[target])
             notes.append(f"{task}, because {reason}")
-            if task == "classification" and not is_categorical(frame[target]) and frame[target].nunique() > 2:
+            if task == "classification" and not is_categorical(frame[target]) and frame[target].nunique() > 4:
                 command = f"tabbench data import NAME {path} --target {target} --task regression"
                 notes.append(f"if these numbers are to be predicted as numbers, run `{command}` and use NAME")
     except DataError as error:

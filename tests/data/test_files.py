@@ -138,6 +138,14 @@ def test_the_task_follows_from_the_target(values: list[Any], task: str) -> None:
     assert infer_task(pd.Series(values, name="y"))[0] == task
 
 
+def test_numbers_that_are_taken_as_classes_come_with_the_way_to_take_them_as_numbers(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"x": np.linspace(0, 1, 50), "stars": np.arange(50) % 5 + 1})
+    notes = read_file(write(frame, tmp_path / "t.csv"), "stars").notes
+    assert notes[0] == "classification, because the target 'stars' has 5 distinct whole numbers in 50 rows"
+    assert "data import NAME" in notes[1]
+    assert "--target stars --task regression" in notes[1]
+
+
 def test_decimal_commas_are_read_where_commas_do_not_separate(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     rows = [f"{i}.000,{i % 10}5;{-i},5;{i};{'a,b' if i % 2 else 'c'};{i % 2}" for i in range(30)]
