@@ -74,8 +74,9 @@ def main() -> None:
     except OSError as error:
         if error.errno not in UNWRITABLE:
             raise
-        place = f" to {error.filename}" if error.filename else ""
-        _leave(f"cannot write{place}: {error.strerror}. Records that were finished are kept.", 1)
+        what = "read or write" if error.errno == errno.EACCES else "write"
+        place = f" {error.filename}" if error.filename else ""
+        _leave(f"cannot {what}{place}: {error.strerror}. Records that were finished are kept.", 1)
     sys.exit(code if isinstance(code, int) else 0)
 
 
