@@ -234,12 +234,15 @@ def _parse_text(text: str, separator: str | None) -> _Parsed:
 
 
 def _read_decimal_commas(frame: pd.DataFrame, separator: str) -> list[str]:
-    """Turn 1.234,5 into a number in files that do not separate by commas."""
+    """Turn 1.234,5 into a number in files that do not separate by commas.
+
+    Where every comma has three digits behind it, as in 1,234, it may as well separate thousands: that stays text.
+    """
     if separator == ",":
         return []
     found = []
     for name, column in frame.items():
-        if _all_match(column, DECIMAL_COMMA) and column.dropna().str.contains(",").any():
+        if _all_match(column, DECIMAL_COMMA) and column.str.contains(r",(?!\d{3}$)", na=False).any():
             plain = column.str.replace(".", "", regex=False).str.replace(",", ".", regex=False)
             frame[name] = plain.astype("float64")
             found.append(str(name))

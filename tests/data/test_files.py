@@ -148,14 +148,15 @@ def test_numbers_that_are_taken_as_classes_come_with_the_way_to_take_them_as_num
 
 def test_decimal_commas_are_read_where_commas_do_not_separate(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
-    rows = [f"{i}.000,{i % 10}5;{-i},5;{i};{'a,b' if i % 2 else 'c'};{i % 2}" for i in range(30)]
-    path.write_text("big;small;whole;words;y\n" + "\n".join(rows), encoding="utf-8")
+    rows = [f"{i}.000,{i % 10}5;{-i},5;{i};{'a,b' if i % 2 else 'c'};{i},500;{i % 2}" for i in range(30)]
+    path.write_text("big;small;whole;words;thousands;y\n" + "\n".join(rows), encoding="utf-8")
     loaded = read_file(path, "y")
     assert loaded.frame["big"].tolist()[:2] == [0.05, 1000.15]
     assert loaded.frame["small"].tolist()[3] == -3.5
     assert loaded.frame["whole"].dtype.kind == "i"
-    assert loaded.categorical == ("words",)
+    assert loaded.categorical == ("words", "thousands")
     assert "'big', 'small' read with decimal commas" in loaded.notes
+    assert "'thousands' is text, though it looks like numbers: '0,500'" in loaded.notes
 
 
 def test_what_looks_like_numbers_and_is_text_is_told(tmp_path: Path) -> None:
