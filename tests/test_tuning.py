@@ -132,23 +132,20 @@ def study_of_boosters(lengths: int) -> Study:
     return study
 
 
-def test_a_trial_behind_the_median_is_given_up_after_a_quarter_of_the_usual_training() -> None:
-    study = study_of_boosters(lengths=1000)
-    late = study.propose()
-    assert not any(study.report(late, rounds, 0.1) for rounds in (10, 100, 240))
-    assert study.report(late, 250, 0.1)
+@pytest.mark.parametrize("lengths, early, late", [(1000, (10, 100, 240), 250), (10, (1, 2, 3), 4)])
+def test_a_trial_behind_the_median_is_given_up_after_a_quarter_of_the_usual_training(
+    lengths: int, early: tuple[int, ...], late: int
+) -> None:
+    """And, of short trainings, not before the fourth epoch."""
+    study = study_of_boosters(lengths)
+    trial = study.propose()
+    assert not any(study.report(trial, step, 0.1) for step in early)
+    assert study.report(trial, late, 0.1)
 
 
 def test_a_trial_ahead_of_the_median_goes_on() -> None:
     study = study_of_boosters(lengths=1000)
     assert not study.report(study.propose(), 500, 0.95)
-
-
-def test_short_trainings_have_a_warm_up_too() -> None:
-    study = study_of_boosters(lengths=10)
-    short = study.propose()
-    assert not any(study.report(short, epoch, 0.1) for epoch in (1, 2, 3))
-    assert study.report(short, 4, 0.1)
 
 
 def test_trial_0_is_the_defaults_and_tuning_beats_them() -> None:

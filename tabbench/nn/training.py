@@ -160,7 +160,7 @@ class NetworkModel(DownstreamModel):
         fitting = rows_that_fit(self.network.backbone, context.device, context.memory)
         whole = has_batch_norm(self.network)
         self.batch_size = choose_batch_size(config.batch_size, len(train.y), fitting if whole else None)
-        self.rows_at_once = min(2 * self.batch_size, fitting or 2 * self.batch_size)
+        self.rows_at_once = rows_of_evaluation(self.batch_size, fitting)
         self.memory = context.memory
         rows = [self.inputs.load(part.features, context.device, context.memory) for part in (train, validation)]
         targets = [self.objective.targets(part.y, context.device) for part in (train, validation)]
@@ -217,7 +217,7 @@ def train_network(
             train_loss = run_epoch(
                 network, optimizer, *train, objective, config, batch_size, epoch, order, context, rows_at_once
             )
-            output = forward_all(network, validation[0], min(2 * batch_size, rows_at_once or 2 * batch_size))
+            output = forward_all(network, validation[0], rows_of_evaluation(batch_size, rows_at_once))
             loss = float(objective.loss(output, validation[1]))
             score = objective.score(output, validation[1])
             history.train_loss.append(train_loss)
@@ -350,6 +350,11 @@ def rows_that_fit(backbone: Backbone, device: str | torch.device, memory: int | 
     else:
         limit = MAX_HELD_BYTES if memory is None else min(MAX_HELD_BYTES, memory // 4)
     return max(limit // bytes_of_row, 1)
+
+
+def rows_of_evaluation(batch_size: int, fitting: int | None) -> int:
+    """Rows at a time where there is no gradient: two batches, or what fits in training."""
+    return 2 * batch_size if fitting is None else min(2 * batch_size, fitting)
 
 
 def has_batch_norm(network: nn.Module) -> bool:
