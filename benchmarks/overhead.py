@@ -12,15 +12,14 @@ import textwrap
 import time
 from pathlib import Path
 
-from tabbench.contracts import Limits
-from tabbench.data.cache import cache_dir
-from tabbench.data.references import resolve_data
-from tabbench.execution import Execution, Summary
-from tabbench.job import Event, Outcome
-from tabbench.plan import Step, make_plan
+from tabbench.contracts.job import Event, Outcome
+from tabbench.data.sources import resolve_data
+from tabbench.experiment.plan import Step, make_plan
+from tabbench.experiment.spec import make_spec
 from tabbench.registry import make_registry
-from tabbench.spec import make_spec
-from tabbench.store import Store
+from tabbench.results.store import Store
+from tabbench.running.driver import Summary, run_plan
+from tabbench.running.launch import make_launcher
 
 PLUGIN = """
     import time
@@ -65,6 +64,9 @@ class Stopwatch:
     def finished(self, step: Step, outcome: Outcome) -> None:
         pass
 
+    def waiting(self, why: str) -> None:
+        pass
+
     def end(self) -> None:
         pass
 
@@ -77,9 +79,7 @@ def run(jobs: int, seconds: float, folder: Path, n_jobs: int = 20) -> tuple[Summ
     spec = make_spec({**given, "set": {"sleeper": {"seconds": seconds}}})
     plan = make_plan(spec, registry, resolve_data("wine", registry, offline=True))
     store, watch = Store(folder / "results"), Stopwatch()
-    execution = Execution(plan, registry, store, watch, cache=str(cache_dir().absolute()))
-    executor = registry.load(registry.find("executor", "local"))
-    summary = execution.run(lambda: executor(jobs, Limits(), folder / "logs"))
+    summary = run_plan(plan, store, make_launcher(registry, jobs=jobs, threads=1, device="cpu"), watch)
     end = time.perf_counter()
     # The first report comes after a twentieth of the first job.
     start = watch.first - seconds / 20

@@ -30,7 +30,7 @@ from sklearn.preprocessing import StandardScaler
 from tabbench_tjepa.method import TJEPA
 
 from tabbench import Context, Scaler, Table
-from tabbench.data.tables import fit_schema, to_table
+from tabbench.frames import fit_schema, to_table
 
 SMALL = {
     "model_dim_hidden": 32,

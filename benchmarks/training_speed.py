@@ -19,7 +19,8 @@ from tabbench_ft_transformer.model import FTTransformerModel
 from tabbench_mlp.model import MLPModel
 
 from tabbench import Context, Labelled, Representation, Task
-from tabbench.nn import Batch, InputShape, Network, NetworkModel
+from tabbench.nn import Batch, InputShape, NetworkModel
+from tabbench.nn.training import Network
 
 BATCH = 512
 TASK = Task("binary", 2)

@@ -4,6 +4,7 @@
 """
 
 import ast
+import importlib.util
 import inspect
 import re
 from collections.abc import Iterator, Sequence
@@ -11,12 +12,19 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import rooms
 import typer.core
 import typer.main
 
-from tabbench import config, context, contracts, errors, hookspecs, job, network_config, scaling, table
+from tabbench import api, config, context, contracts, errors, hookspecs, values
 from tabbench.cli.app import app
 from tabbench.cli.listing import HEADINGS
+from tabbench.contracts import job
+from tabbench.experiment import payloads
+from tabbench.nn import scaling
+from tabbench.results import face, record
+from tabbench.running import jobs, pipeline, pool, process
+from tabbench.testing.verdicts import CHECKS, Check
 
 REFERENCE = Path(__file__).parent / "reference"
 NOTE = "<!-- Written by docs/generate.py from the code; edit the docstrings there. -->"
@@ -37,27 +45,60 @@ SECTIONS: tuple[tuple[str, str, ModuleType, tuple[str, ...]], ...] = (
     (
         "Classes to implement",
         "Each hook's descriptors name a class of one of these kinds. Methods marked *abstract* must be written; the "
-        "others have a default. `Configurable` is the base of methods and models, and is not imported by name.",
+        "others have a default. `Configurable` is the base of methods, models and executors; it is not imported by "
+        "name.",
         contracts,
-        ("Configurable", "SSLMethod", "JointMethod", "DownstreamModel", "Dataset", "Executor", "Reference"),
+        (
+            "Configurable",
+            "SSLMethod",
+            "BackboneMethod",
+            "JointMethod",
+            "DownstreamModel",
+            "Dataset",
+            "DataScheme",
+            "Executor",
+            "Reference",
+        ),
     ),
-    ("Values of these classes", "", contracts, ("State", "LoadedData", "Limits", "PublishedCell")),
+    (
+        "Values of these classes",
+        "",
+        contracts,
+        ("State", "TrainableEncoder", "LoadedData", "Limits", "Site", "PublishedCell"),
+    ),
     ("What a training is given", "", context, ("Context",)),
     (
         "Tables and representations",
         "",
-        table,
+        values,
         ("Schema", "Table", "FIRST_LEVEL", "Representation", "Features", "Task", "Labelled"),
     ),
     ("Scaling", "", scaling, ("Scaler",)),
     ("Settings", "", config, ("Config", "Float", "Int", "Choice", "load_presets")),
-    ("Settings of networks", "", network_config, ("NetworkConfig",)),
+    ("Settings of networks", "", config, ("NetworkConfig",)),
     ("Jobs", "What an executor handles. All of it is JSON.", job, ("Job", "Outcome", "Event")),
+    ("Running a job", "", jobs, ("run_job",)),
+    (
+        "Warm workers",
+        "Most executors subclass `WorkerPool`; see [Write an executor](../executors.md).",
+        pool,
+        ("WorkerPool", "PoolWorker", "PipeWorker"),
+    ),
+    ("A worker's process", "", process, ("WorkerProcess", "worker_command", "worker_environment")),
     (
         "Errors",
         "Raise a child of `TabbenchError` for what a user can mend: it is printed on one line, without a traceback.",
         errors,
-        ("TabbenchError", "UsageError", "DataError", "PluginError", "Interruption", "DeadlineReached", "Pruned"),
+        (
+            "TabbenchError",
+            "UsageError",
+            "DataError",
+            "PluginError",
+            "Interruption",
+            "DeadlineReached",
+            "Pruned",
+            "Evicted",
+        ),
     ),
 )
 
@@ -70,7 +111,7 @@ programs and stable. Errors are one line, which names what was given, what would
 | 0 | all done |
 | 1 | something that was checked is not as it should be |
 | 2 | wrong usage: an unknown name, option or file |
-| 3 | some jobs failed or were not reached; the table is still printed |
+| 3 | some jobs failed or were not reached, and the table is still printed; an audit has findings |
 | 130 | interrupted; the same command goes on |
 
 | environment variable | meaning |
@@ -82,9 +123,38 @@ programs and stable. Errors are one line, which names what was given, what would
 """
 
 
+NN_INTRODUCTION = """\
+Building blocks for methods and models: import them from `tabbench.nn`. Importing it imports torch, so the module with a
+plugin's hooks does not. The built-in plugins are made of these parts.
+"""
+
+TESTING_INTRODUCTION = """\
+What tabbench promises in the name of a plugin, as checks that anybody can run: `tabbench plugins check NAME`, or in the
+plugin's own tests. [Write a plugin](../plugins.md) shows both. All checks are at the end of this page.
+"""
+
+CHECKED_KINDS = {
+    "ssl": "SSL methods",
+    "joint_representation": "Joint methods that give a representation",
+    "joint_predictions": "Joint methods that give predictions",
+    "model": "Models",
+    "data": "Datasets",
+    "scheme": "Data schemes",
+    "executor": "Executors",
+    "reference": "References",
+}
+
+
 def render() -> dict[str, str]:
     """Name and text of each generated page."""
-    return {"hooks.md": render_hooks(), "cli.md": render_cli()}
+    return {
+        "hooks.md": render_hooks(),
+        "cli.md": render_cli(),
+        "python.md": render_python(),
+        "records.md": render_records(),
+        "nn.md": render_package("tabbench.nn", NN_INTRODUCTION),
+        "testing.md": render_testing(),
+    }
 
 
 # Hooks and contracts.
@@ -104,13 +174,54 @@ def render_hooks() -> str:
     return _join(parts)
 
 
+# Packages with many small parts.
+
+
+def render_package(package: str, introduction: str) -> str:
+    """Everything that a package exports, by the modules it comes from, in the order of its ``__init__``."""
+    parts = [NOTE, f"# {package}", introduction]
+    for node in _module(package).body:
+        if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith(package):
+            continue
+        tree = _module(str(node.module))
+        parts.append(f"## {_title(tree)}")
+        for alias in node.names:
+            parts += [f"### {alias.name}", *find(tree, alias.name)]
+    return _join(parts)
+
+
+def render_testing() -> str:
+    """The conformance kit: what it exports, and every check with its promise."""
+    parts = [render_package("tabbench.testing", TESTING_INTRODUCTION), "## Checks"]
+    for kind, functions in CHECKS.items():
+        rows = [(f"`{check.name}`", markdown(check.promise)) for check in map(Check, functions)]
+        parts += [f"### {CHECKED_KINDS[kind]}", _table(("check", "promise"), rows)]
+    return _join(parts)
+
+
+def _module(name: str) -> ast.Module:
+    found = importlib.util.find_spec(name)
+    assert found is not None
+    return ast.parse(Path(str(found.origin)).read_text(encoding="utf-8"))
+
+
+def _title(tree: ast.Module) -> str:
+    """The first sentence of a module's docstring, as a heading."""
+    first = (ast.get_docstring(tree) or "").split("\n\n")[0]
+    return " ".join(first.split()).partition(". ")[0].rstrip(".").replace("``", "`")
+
+
 def source(node: ast.AST) -> str:
     """A piece of code as it would be written here."""
     return ast.unparse(node).replace("'", '"')
 
 
 def parse(module: ModuleType) -> ast.Module:
-    return ast.parse(inspect.getsource(module))
+    """The code of a module; of a package, that of all its modules."""
+    files = [Path(str(module.__file__))]
+    if hasattr(module, "__path__"):
+        files = sorted(files[0].parent.glob("*.py"))
+    return ast.parse("\n".join(file.read_text(encoding="utf-8") for file in files if file.name != "__main__.py"))
 
 
 def find(tree: ast.Module, name: str) -> Iterator[str]:
@@ -214,6 +325,37 @@ def markdown(docstring: str | None) -> str:
     return "\n".join(lines).replace("``", "`")
 
 
+# The Python face, and what a record holds.
+
+PYTHON_INTRODUCTION = """\
+`tabbench.run` does what the command of that name does. Errors are exceptions, children of `TabbenchError`, with the
+same one-line messages.
+"""
+
+RECORDS_INTRODUCTION = """\
+Records are JSON lines in `results/records/*.jsonl`, one file per writer. `results/records.parquet` is a copy in one
+file, with nested fields as JSON texts. `tabbench show KEY` prints one record, and
+`tabbench.results(folder).records()` gives all of them as a DataFrame. Fields that do not apply are left out.
+"""
+
+
+def render_python() -> str:
+    """What `import tabbench` offers to notebooks and scripts."""
+    parts = [NOTE, "# Python", PYTHON_INTRODUCTION, "## run", *find(parse(api), "run")]
+    parts += ["## results", *find(parse(face), "open_results"), "## Results", *find(parse(face), "Results")]
+    parts += ["## TableView", *find(parse(face), "TableView")]
+    parts += ["## load", *find(parse(pipeline), "load"), "## Pipeline", *find(parse(pipeline), "Pipeline")]
+    return _join(parts)
+
+
+def render_records() -> str:
+    """Every field of a record."""
+    parts = [NOTE, "# Records", RECORDS_INTRODUCTION]
+    for name in ("Record", "Counts", "Hashes", "Environment"):
+        parts += [f"## {name}", *find(parse(record), name)]
+    return _join([*parts, "## TuningSummary", *find(parse(payloads), "TuningSummary")])
+
+
 # The command line.
 
 
@@ -301,7 +443,16 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
+def with_rooms(page: str) -> str:
+    """docs/design.md with the picture of the rooms as it is now."""
+    start, end = "<!-- rooms -->\n", "<!-- end of rooms -->"
+    before, rest = page.split(start)
+    return f"{before}{start}```text\n{rooms.picture()}\n```\n{end}{rest.split(end)[1]}"
+
+
 def main() -> None:
+    design = REFERENCE.parent / "design.md"
+    design.write_text(with_rooms(design.read_text(encoding="utf-8")), encoding="utf-8")
     REFERENCE.mkdir(exist_ok=True)
     for name, text in render().items():
         (REFERENCE / name).write_text(text, encoding="utf-8")

@@ -4,62 +4,90 @@ What stands in ``__all__``, with ``tabbench.nn`` and ``tabbench.testing``, is wh
 """
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-from tabbench.errors import DataError, DeadlineReached, Interruption, PluginError, Pruned, TabbenchError, UsageError
+from tabbench.errors import (
+    DataError,
+    DeadlineReached,
+    Evicted,
+    Interruption,
+    PluginError,
+    Pruned,
+    TabbenchError,
+    UsageError,
+)
 from tabbench.hookspecs import CONTRACT_VERSION, Plugin, hookimpl
 
 if TYPE_CHECKING:
-    from tabbench.config import Choice, Config, Float, Int, load_presets
+    from tabbench.api import run
+    from tabbench.config import Choice, Config, Float, Int, NetworkConfig, load_presets
     from tabbench.context import Context
     from tabbench.contracts import (
+        BackboneMethod,
+        DataScheme,
         Dataset,
         DownstreamModel,
+        Event,
         Executor,
+        Job,
         JointMethod,
         Limits,
         LoadedData,
+        Outcome,
         PublishedCell,
         Reference,
+        Site,
         SSLMethod,
         State,
+        TrainableEncoder,
     )
-    from tabbench.job import Event, Job, Outcome
-    from tabbench.network_config import NetworkConfig
-    from tabbench.scaling import Scaler
-    from tabbench.table import FIRST_LEVEL, Features, Labelled, Representation, Schema, Table, Task
+    from tabbench.nn.scaling import Scaler
+    from tabbench.results.face import open_results as results
+    from tabbench.running.jobs import run_job
+    from tabbench.running.pipeline import load
+    from tabbench.running.pool import PipeWorker, PoolWorker, WorkerPool
+    from tabbench.running.process import WorkerProcess, worker_command, worker_environment
+    from tabbench.values import FIRST_LEVEL, Features, Labelled, Representation, Schema, Table, Task
 
-try:
-    __version__ = version("tabbench-ssl")
-except PackageNotFoundError:  # a source tree that nobody installed
-    __version__ = "0+unknown"
+__version__ = "0.2.0.dev0"
 
 # pydantic and numpy cost a third of the time that `tabbench list` may take: what needs them is imported on first use.
 _HOMES = {
-    "tabbench.config": ("Choice", "Config", "Float", "Int", "load_presets"),
+    "tabbench.api": ("run",),
+    "tabbench.config": ("Choice", "Config", "Float", "Int", "NetworkConfig", "load_presets"),
     "tabbench.context": ("Context",),
     "tabbench.contracts": (
+        "BackboneMethod",
+        "DataScheme",
         "Dataset",
         "DownstreamModel",
+        "Event",
         "Executor",
+        "Job",
         "JointMethod",
         "Limits",
         "LoadedData",
+        "Outcome",
         "PublishedCell",
         "Reference",
         "SSLMethod",
+        "Site",
         "State",
+        "TrainableEncoder",
     ),
-    "tabbench.job": ("Event", "Job", "Outcome"),
-    "tabbench.network_config": ("NetworkConfig",),
-    "tabbench.scaling": ("Scaler",),
-    "tabbench.table": ("FIRST_LEVEL", "Features", "Labelled", "Representation", "Schema", "Table", "Task"),
+    "tabbench.nn.scaling": ("Scaler",),
+    "tabbench.running.jobs": ("run_job",),
+    "tabbench.running.pipeline": ("load",),
+    "tabbench.running.pool": ("PipeWorker", "PoolWorker", "WorkerPool"),
+    "tabbench.running.process": ("WorkerProcess", "worker_command", "worker_environment"),
+    "tabbench.values": ("FIRST_LEVEL", "Features", "Labelled", "Representation", "Schema", "Table", "Task"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
+    if name == "results":  # the package is the function that opens a results folder
+        return import_module("tabbench.results")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'tabbench' has no attribute {name!r}")
     return getattr(import_module(_HOME_OF[name]), name)
@@ -68,14 +96,17 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "CONTRACT_VERSION",
     "FIRST_LEVEL",
+    "BackboneMethod",
     "Choice",
     "Config",
     "Context",
     "DataError",
+    "DataScheme",
     "Dataset",
     "DeadlineReached",
     "DownstreamModel",
     "Event",
+    "Evicted",
     "Executor",
     "Features",
     "Float",
@@ -88,8 +119,10 @@ __all__ = [
     "LoadedData",
     "NetworkConfig",
     "Outcome",
+    "PipeWorker",
     "Plugin",
     "PluginError",
+    "PoolWorker",
     "Pruned",
     "PublishedCell",
     "Reference",
@@ -97,12 +130,22 @@ __all__ = [
     "SSLMethod",
     "Scaler",
     "Schema",
+    "Site",
     "State",
     "TabbenchError",
     "Table",
     "Task",
+    "TrainableEncoder",
     "UsageError",
+    "WorkerPool",
+    "WorkerProcess",
     "__version__",
     "hookimpl",
+    "load",
     "load_presets",
+    "results",
+    "run",
+    "run_job",
+    "worker_command",
+    "worker_environment",
 ]

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any, Self, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 import pydantic
 
@@ -61,6 +61,8 @@ class Choice:
 
 
 Range = Float | Int | Choice
+Settings = dict[str, Any]
+"""Settings of a plugin by name, as JSON values."""
 
 
 class Config(pydantic.BaseModel):
@@ -88,6 +90,11 @@ class Config(pydantic.BaseModel):
         return frozenset()
 
     @classmethod
+    def of_finetuning(cls) -> frozenset[str]:
+        """Fields that only matter where a pretrained network is trained on."""
+        return frozenset()
+
+    @classmethod
     def presets(cls) -> Mapping[str, Mapping[str, Any]]:
         """Named settings, such as published ones (``--set tjepa.preset=paper-JA``); see ``load_presets``.
 
@@ -102,9 +109,9 @@ class Config(pydantic.BaseModel):
         return name
 
     @classmethod
-    def resolve(cls, settings: Mapping[str, Any], owner: str) -> Self:
-        """Validate ``settings``; errors name the ``owner`` plugin, the field and what would do, on one line."""
-        full: dict[str, Any] = {}
+    def full_names(cls, settings: Mapping[str, Any], owner: str) -> Settings:
+        """``settings`` by the names of their fields; an unknown name is refused with the nearest one."""
+        full: Settings = {}
         for key, value in settings.items():
             name = cls.full_name(key)
             if name not in cls.model_fields:
@@ -112,6 +119,12 @@ class Config(pydantic.BaseModel):
             if name in full:
                 raise UsageError(f"'{owner}.{key}' and '{owner}.{name}' are the same setting: give one of them")
             full[name] = value
+        return full
+
+    @classmethod
+    def resolve(cls, settings: Mapping[str, Any], owner: str) -> Self:
+        """Validate ``settings``; errors name the ``owner`` plugin, the field and what would work, on one line."""
+        full = cls.full_names(settings, owner)
         try:
             return cls.model_validate(full)
         except pydantic.ValidationError as error:
@@ -120,14 +133,14 @@ class Config(pydantic.BaseModel):
             place = f"{owner}.{field}={first['input']!r}" if field else f"settings of {owner}"
             raise UsageError(f"Bad {place}: {first['msg'].removeprefix('Value error, ')}") from None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Settings:
         """Plain JSON values; ``resolve`` of them gives an equal Config."""
-        values: dict[str, Any] = json.loads(self.model_dump_json())
+        values: Settings = json.loads(self.model_dump_json())
         return values
 
 
 @cache
-def load_presets(package: str, file: str = "presets.toml") -> dict[str, dict[str, Any]]:
+def load_presets(package: str, file: str = "presets.toml") -> dict[str, Settings]:
     """Named published settings that a plugin ships as a TOML file: one table per preset.
 
     The key ``source`` of a preset says where the figures are from and is not a setting. A preset for one dataset, such
@@ -137,3 +150,54 @@ def load_presets(package: str, file: str = "presets.toml") -> dict[str, dict[str
 
     presets = tomllib.loads(resources.files(package).joinpath(file).read_text(encoding="utf-8"))
     return {name: {**presets.get(name.rpartition("-")[0], {}), **settings} for name, settings in presets.items()}
+
+
+ScalingKind = Literal["standard", "minmax", "quantile"]
+"""How numeric columns are brought to a common scale; ``tabbench.nn.Scaler`` does it."""
+MIN_BATCH = 2
+"""BatchNorm cannot train on one row."""
+
+ProjectionName = Literal[
+    "auto", "linear_flatten", "linear_per_feature", "conv", "max_pool", "mean_pool", "tokens_direct"
+]
+PROJECTIONS = ("linear_flatten", "linear_per_feature", "conv", "max_pool", "mean_pool")
+"""The projections of the T-JEPA paper, which a tuner chooses from."""
+
+
+class NetworkConfig(Config):
+    """Settings that all networks have. The defaults suit small and middle-sized tables without tuning."""
+
+    lr: Annotated[float, pydantic.Field(gt=0), Float(1e-5, 1e-2, log=True)] = 1e-3
+    """Learning rate of AdamW; its peak with ``schedule=cosine``."""
+    weight_decay: Annotated[float, pydantic.Field(ge=0), Float(1e-6, 1e-3, log=True)] = 1e-5
+    """Decoupled weight decay of AdamW."""
+    batch_size: Annotated[int, pydantic.Field(ge=MIN_BATCH)] | Literal["auto"] = "auto"
+    """Rows per step; ``auto`` is the power of two next to a 64th of the training rows, between 32 and 512. Batches
+    that do not fit the memory are taken in parts; with BatchNorm beside attention (``conv``) they are smaller."""
+    max_epochs: Annotated[int, pydantic.Field(ge=1)] = 200
+    """Epochs if early stopping does not end the training before."""
+    patience: Annotated[int, pydantic.Field(ge=1)] = 16
+    """Epochs without a better validation score after which training ends."""
+    schedule: Literal["constant", "cosine"] = "constant"
+    """Learning rate over the steps: constant, or a cosine to 0 at the end of ``max_epochs``."""
+    stop_on: Literal["metric", "loss"] = "metric"
+    """What early stopping watches on validation: accuracy or RMSE (ties go to the lower loss), or the loss alone."""
+    scaling: ScalingKind = "quantile"
+    """Scaling of the numeric columns of a raw table; representations are always standardised."""
+    projection: Annotated[ProjectionName, Choice(*PROJECTIONS)] = "auto"
+    """How tokens (rows, d, h) become numbers. ``auto`` lays them side by side up to 4,096 numbers per row and
+    maps more to fewer; networks of tokens have linear_flatten up to 8,192, beyond that linear_per_feature.
+    ``tokens_direct`` gives the tokens to the network without reducing them to d numbers."""
+    bf16: bool = False
+    """Mixed bfloat16 precision: faster on GPUs, and for wide networks on CPUs that have it (AVX-512 BF16)."""
+    encoder_lr_scale: Annotated[float, pydantic.Field(gt=0), Choice(0.1, 0.3, 1.0)] = 1.0
+    """With ``--protocol finetune``: learning rate of the pretrained part, in multiples of ``lr``."""
+    warm_head_epochs: Annotated[int, pydantic.Field(ge=0)] = 0
+    """With ``--protocol finetune``: first epochs in which the pretrained part stays as it is."""
+
+    def unused(self, raw: bool) -> frozenset[str]:
+        return frozenset({"projection"} if raw else {"d_embedding"})
+
+    @classmethod
+    def of_finetuning(cls) -> frozenset[str]:
+        return frozenset({"encoder_lr_scale", "warm_head_epochs"})

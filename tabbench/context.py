@@ -5,17 +5,19 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tabbench.errors import DeadlineReached
-from tabbench.table import Representation, Table
+from tabbench.errors import DeadlineReached, PluginError
+from tabbench.values import Representation, Table
 
 if TYPE_CHECKING:
     import torch
 
 Metrics = dict[str, float]
+FINE = 1000
+"""Steps that the whole has where a training is made of stages."""
 Probe = Callable[[Callable[[Table], Representation]], float]
 
 
@@ -37,9 +39,15 @@ class Context:
     """A folder of this job for checkpoints; it survives a kill, and is the same when the job is run again."""
     validation: Table | None = None
     """Validation rows without labels, for early stopping on a pretext loss; None outside the harness."""
+    unlabelled: Table | None = None
+    """For joint methods: all training rows without labels, and rows that never had one; None outside the harness."""
     probe: Probe | None = None
     """Scores an ``encode`` function by a linear probe on validation, higher is better; None outside the harness."""
     on_report: Callable[[int, int, Metrics], None] | None = field(default=None, repr=False)
+    interrupt: Callable[[], None] | None = field(default=None, repr=False)
+    """Raises an ``Interruption`` if the job is to end; asked by ``check_deadline``."""
+    _shared: float = field(default=0.0, repr=False)
+    """How much of the whole the stages have that were made so far."""
 
     def seed(self, name: str) -> int:
         """A seed of its own for each use, such as ``"masks"``: adding one use does not disturb the others."""
@@ -52,18 +60,55 @@ class Context:
 
         return torch.Generator(device or self.device).manual_seed(self.seed(name))
 
+    def child(self, name: str, share: float) -> Context:
+        """The context of one stage, for a method that trains in stages.
+
+        It has seeds and a scratch folder of its own. Its reports move the progress of the whole by ``share`` of it; the
+        stages follow each other in the order in which they are made.
+
+            first, second = context.child("vectors", 0.8), context.child("prototypes", 0.2)
+        """
+        begin, self._shared = self._shared, self._shared + share
+        if not 0 < share <= 1 or self._shared > 1 + 1e-9:
+            raise ValueError(f"stage {name!r}: shares are above 0 and add up to at most 1, not {self._shared:g}")
+
+        def pass_on(step: int, total: int, metrics: Metrics) -> None:
+            if self.on_report is not None:
+                done = begin + share * min(1.0, step / max(total, 1))
+                self.on_report(round(done * FINE), FINE, metrics)
+
+        return replace(
+            self,
+            root_seed=self.seed(f"stage {name}"),
+            scratch=None if self.scratch is None else self.scratch / name,
+            on_report=pass_on,
+            _shared=0.0,
+        )
+
     def report(self, step: int, total: int, **metrics: float) -> None:
         """Tell how far the training is, after ``step`` of ``total`` epochs.
 
         Raises:
             DeadlineReached: the time is used up.
             Pruned: the tuner gives this trial up.
+            Evicted: the machine is needed for something else.
+            PluginError: a metric is not a number.
         """
+        for name, value in metrics.items():
+            try:
+                metrics[name] = float(value)
+            except (TypeError, ValueError, RuntimeError):
+                raise PluginError(f"report was given {name}={value!r:.60}, which is not a number") from None
         if self.on_report is not None:
             self.on_report(step, total, metrics)
         self.check_deadline(f"after {step} of {total} epochs")
 
     def check_deadline(self, where: str) -> None:
-        """Raise ``DeadlineReached``, which says ``where``, if the time is used up; for use inside long epochs."""
+        """Raise an ``Interruption`` if the job is to end, for want of time or otherwise; for use inside long epochs.
+
+        ``where`` is for the message: ``in epoch 3 of 10``.
+        """
+        if self.interrupt is not None:
+            self.interrupt()
         if self.deadline is not None and time.monotonic() > self.deadline:
             raise DeadlineReached(f"the time was used up {where}")

@@ -1,4 +1,4 @@
-"""The contract on one page: five hooks, each returns descriptors.
+"""The contract on one page: six hooks, each returns descriptors.
 
 A descriptor names the class that does the work; the class is imported when a job needs it. So the module that
 holds the hooks must be light: it imports ``tabbench`` and nothing heavier.
@@ -31,18 +31,33 @@ class Plugin:
     """One line for ``tabbench list``."""
     paper: str = ""
     """Authors, venue and year of the method; empty if there is none."""
+    url: str = ""
+    """Where the paper or the table is: arXiv, OpenReview, the proceedings."""
+    code: str = ""
+    """The authors' own code, with the commit if one was read; empty if they released none."""
+    bibtex: str = ""
+    """For ``tabbench cite``: the BibTeX entries themselves, or the file that ships with the plugin,
+    ``"package:citation.bib"``."""
     aliases: tuple[str, ...] = ()
     """Other names for the same thing, such as the paper's abbreviation of a dataset. Case does not matter."""
     groups: tuple[str, ...] = ()
     """Names under which several datasets are asked for at once, such as ``demo``."""
+    shortcuts: Mapping[str, str] = field(default_factory=dict)
+    """For data schemes: names that stand for a reference of the scheme, such as a suite's name for its number."""
     needs: tuple[str, ...] = ()
     """Import names of packages that the class needs beyond tabbench's own dependencies."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """Keyword arguments of the class, so that one class can serve several names (datasets and references)."""
     uses_labels: bool = False
     """For SSL methods: the class is a ``JointMethod``. Tables show such rows apart from label-free ones."""
-    gives: Literal["representation", "predictions"] = "representation"
-    """For joint methods: ``predictions`` if it trains the downstream model's own backbone to the end."""
+    gives: Literal["representation", "predictions", "backbone"] = "representation"
+    """For joint methods: ``predictions`` if it trains the downstream model's own backbone to the end. For SSL methods:
+    ``backbone`` if it pretrains that backbone (``BackboneMethod``)."""
+    finetune: bool = False
+    """For SSL methods: the encoder can go on learning (``trainable_encoder``). For models: the class can train such an
+    encoder together with itself (``finetune``)."""
+    backbone: bool = False
+    """For models: the class has a backbone that a method can train (``make_backbone``)."""
     untrained: bool = True
     """For SSL methods: the class can build its encoder without training, for the ``untrained`` control."""
     revision: int = 1
@@ -56,6 +71,16 @@ def tabbench_datasets() -> list[Plugin]:  # type: ignore[empty-body]
     """Datasets: classes that implement ``tabbench.Dataset``.
 
     :return: one descriptor for each dataset; ``arguments`` go to its constructor.
+    """
+
+
+@hookspec
+def tabbench_data_schemes() -> list[Plugin]:  # type: ignore[empty-body]
+    """Prefixes under which there are more tables than one could list: classes that implement ``tabbench.DataScheme``.
+
+    The descriptor's name is the prefix: ``openml`` for ``openml:61`` and ``openml/s/99``.
+
+    :return: one descriptor for each scheme; ``arguments`` go to its constructor.
     """
 
 
@@ -95,6 +120,7 @@ KINDS: Mapping[str, str] = {
     "ssl": "tabbench_ssl_methods",
     "model": "tabbench_models",
     "data": "tabbench_datasets",
+    "scheme": "tabbench_data_schemes",
     "executor": "tabbench_executors",
     "reference": "tabbench_references",
 }
@@ -104,6 +130,7 @@ KIND_NAMES: Mapping[str, str] = {
     "ssl": "SSL method",
     "model": "model",
     "data": "dataset",
+    "scheme": "data scheme",
     "executor": "executor",
     "reference": "reference",
 }

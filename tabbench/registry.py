@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pluggy
 
 from tabbench import hookspecs
-from tabbench.errors import PluginError, UsageError, unknown
+from tabbench.errors import FILE_MODULE, PluginError, UsageError, unknown
 from tabbench.hookspecs import CONTRACT_VERSION, KIND_NAMES, KINDS, Plugin
 
 if TYPE_CHECKING:
@@ -51,11 +51,16 @@ class Entry:
         return self.plugin.name
 
     @property
+    def names(self) -> set[str]:
+        """Its name and its aliases, in lower case."""
+        return {self.name, *(alias.lower() for alias in self.plugin.aliases)}
+
+    @property
     def revision(self) -> int | str:
         """What stands for the code in the key of a result: the plugin's word, or the content of an unpublished file."""
         if self.file is None:
             return self.plugin.revision
-        return hashlib.sha256(self.file.read_bytes()).hexdigest()[:12]
+        return file_revision(self.file)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -63,6 +68,8 @@ class Entry:
             "name": self.name,
             "summary": self.plugin.summary,
             "paper": self.plugin.paper,
+            "url": self.plugin.url,
+            "code": self.plugin.code,
             "aliases": list(self.plugin.aliases),
             "groups": list(self.plugin.groups),
             "uses_labels": self.plugin.uses_labels,
@@ -127,13 +134,35 @@ class Registry:
                 raise PluginError(
                     f"{KIND_NAMES[entry.kind]} {entry.name!r} needs the package {package!r}, which is not installed"
                 )
-        return import_class(entry.plugin.target, entry.distribution)
+        found = import_class(entry.plugin.target, entry.distribution)
+        wanted = _contract(entry)
+        if not (isinstance(found, type) and issubclass(found, wanted)):
+            raise PluginError(
+                f"plugin of {entry.distribution}: {entry.plugin.target} is not a subclass of tabbench.{wanted.__name__}"
+            )
+        return found
 
     def load_config(self, entry: Entry) -> type[Config]:
         """The Config class of an entry; heavy libraries stay out if the plugin names it apart."""
         if entry.plugin.config:
             return cast("type[Config]", import_class(entry.plugin.config, entry.distribution))
         return cast("type[Config]", self.load(entry).Config)
+
+
+def _contract(entry: Entry) -> type:
+    """What the class behind an entry must be."""
+    from tabbench import contracts
+
+    if entry.kind == "ssl":
+        return contracts.JointMethod if entry.plugin.uses_labels else contracts.SSLMethod
+    of_kind: dict[str, type] = {
+        "model": contracts.DownstreamModel,
+        "data": contracts.Dataset,
+        "executor": contracts.Executor,
+        "reference": contracts.Reference,
+        "scheme": contracts.DataScheme,
+    }
+    return of_kind[entry.kind]
 
 
 def import_class(path: str, distribution: str) -> Any:
@@ -170,7 +199,7 @@ def make_registry(
             continue
         try:
             module = point.load()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             # What it would have offered is not known; by convention a plugin offers the name of its entry point.
             names = frozenset((kind, point.name) for kind in KINDS)
             registry.problems.append(Problem(distribution, f"cannot import {point.value}: {_one_line(error)}", names))
@@ -188,11 +217,7 @@ def make_registry(
 
 def load_file(path: Path) -> ModuleType:
     """Import an unpublished plugin under a name that its content decides; a second call gives the same module."""
-    if not path.is_file():
-        raise UsageError(f"--plugin {path}: there is no such file")
-    if path.suffix != ".py":
-        raise UsageError(f"--plugin {path}: not a Python file")
-    name = f"tabbench_file_{re.sub(r'[^a-z0-9]', '_', path.stem.lower())}_{_digest(path)}"
+    name = f"{FILE_MODULE}{re.sub(r'[^a-z0-9]', '_', path.stem.lower())}_{file_revision(path)}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path.resolve())
@@ -202,13 +227,22 @@ def load_file(path: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script that ends with sys.exit(0) must not end us without a word
         del sys.modules[name]
         raise PluginError(f"--plugin {path}: cannot import it: {_one_line(error)}") from error
     return module
 
 
-def _digest(path: Path) -> str:
+def file_revision(path: Path) -> str:
+    """What stands for the code of an unpublished plugin: the start of the hash of its file. Nothing is imported.
+
+    Raises:
+        UsageError: it is not a Python file.
+    """
+    if not path.is_file():
+        raise UsageError(f"--plugin {path}: there is no such file")
+    if path.suffix != ".py":
+        raise UsageError(f"--plugin {path}: not a Python file")
     return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
 
 
@@ -260,7 +294,7 @@ def _offers(
                 continue
             try:
                 plugins = list(implementation.function())
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 registry.problems.append(Problem(distribution, f"{hook_name}() failed: {_one_line(error)}"))
                 continue
             for plugin in plugins:

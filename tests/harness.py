@@ -1,20 +1,25 @@
 """What tests of the harness share: the toy plugins, and ways to run them."""
 
-import json
 import subprocess
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tabbench.contracts import Limits
-from tabbench.data.cache import cache_dir
-from tabbench.data.references import resolve_data
-from tabbench.execution import Execution, Summary
-from tabbench.job import Event, Outcome
-from tabbench.plan import Plan, Step, make_plan
+from tabbench.config import Config
+from tabbench.contracts import Executor, Job, Site
+from tabbench.contracts.job import Event, Outcome
+from tabbench.data.gather import find_data
+from tabbench.experiment.plan import Plan, Step, check_spec, make_plan
+from tabbench.experiment.spec import make_spec
 from tabbench.registry import make_registry
-from tabbench.spec import make_spec
-from tabbench.store import Store
+from tabbench.results.lines import read_line
+from tabbench.results.record import Record
+from tabbench.results.store import Store
+from tabbench.running.driver import Summary, run_plan
+from tabbench.running.jobs import run_job
+from tabbench.running.launch import make_launcher
 
 TOYS = Path(__file__).parent / "toys" / "toy_plugin.py"
 VOLATILE = ("time", "seconds", "environment")
@@ -34,68 +39,116 @@ class Watcher:
         self.begun: list[str] = []
         self.ended: dict[str, Outcome] = {}
         self.events: list[Event] = []
+        self.again: list[str] = []
 
     def begin(self, todo: list[Step], done: int, slots: int) -> None:
         self.todo = todo
 
     def started(self, step: Step) -> None:
-        self.begun.append(step.job.label)
+        self.begun.append(step.label)
 
     def progress(self, step: Step, event: Event) -> None:
         self.events.append(event)
 
     def finished(self, step: Step, outcome: Outcome) -> None:
-        self.ended[step.job.label] = outcome
+        self.ended[step.label] = outcome
+
+    def waiting(self, why: str) -> None:
+        pass
+
+    def retried(self, step: Step, outcome: Outcome) -> None:
+        self.again.append(f"{outcome.status}: {step.label}")
 
     def end(self) -> None:
+        pass
+
+
+class InProcess(Executor):
+    """Runs each job in this process as soon as it is submitted: no worker has to start."""
+
+    slots = 1
+
+    def __init__(self, site: Site, config: Config | None = None) -> None:
+        super().__init__(site, config)
+        self.events: list[Event] = []
+
+    def submit(self, job: Job) -> None:
+        def report(step: int, total: int, metrics: dict[str, float]) -> None:
+            self.events.append(Event(job.key, step, total, metrics))
+
+        self.events.append(Event(job.key, outcome=run_job(job, self.site.limits, report)))
+
+    def wait(self, seconds: float) -> list[Event]:
+        events, self.events = self.events, []
+        return events
+
+    def close(self) -> None:
         pass
 
 
 class Bench:
     """Runs experiments with the toy plugins in one results folder."""
 
-    def __init__(self, results: Path, slots: int = 1) -> None:
+    def __init__(self, results: Path, slots: int = 1, plugins: Sequence[Path] = ()) -> None:
         self.store = Store(results)
-        self.registry = make_registry([TOYS])
+        self.registry = make_registry([TOYS, *plugins])
         self.slots = slots
         self.watcher = Watcher()
 
     def plan(self, **entries: Any) -> Plan:
         given = {"ssl": ["projection"], "model": ["nearest"], "data": ["wine"], "preset": "quick", **entries}
         spec = make_spec(given)
-        manifests = [m for name in spec.data for m in resolve_data(name, self.registry, offline=True)]
+        check_spec(spec, self.registry)
+        manifests = find_data(spec.data, self.registry, offline=True, reading=spec.reading, rule=spec.rule)
         return make_plan(spec, self.registry, manifests)
 
-    def run(self, *, fail_fast: bool = False, budget: float | None = None, **entries: Any) -> Summary:
-        limits = Limits(1, "cpu", entries.pop("timeout", None), entries.pop("memory", None))
-        executor = self.registry.load(self.registry.find("executor", "local"))
+    def run(
+        self,
+        *,
+        executor: str | type[Executor] = "local",
+        fail_fast: bool = False,
+        budget: float | None = None,
+        retries: int = 2,
+        **entries: Any,
+    ) -> Summary:
+        options = {"timeout": entries.pop("timeout", None), "memory": entries.pop("memory", None)}
+        name = executor if isinstance(executor, str) else "local"
+        launcher = make_launcher(self.registry, name, jobs=self.slots, device="cpu", **options)
+        if not isinstance(executor, str):
+            launcher = replace(launcher, start=executor)
         plan = self.plan(**entries)
         self.watcher = Watcher()
-        execution = Execution(
-            plan,
-            self.registry,
-            self.store,
-            self.watcher,
-            cache=str(cache_dir().absolute()),
-            fail_fast=fail_fast,
-            budget=budget,
-        )
-        return execution.run(lambda: executor(self.slots, limits, self.store.root / "logs"))
+        how: dict[str, Any] = {"fail_fast": fail_fast, "budget": budget, "retries": retries}
+        return run_plan(plan, self.store, launcher, self.watcher, **how)
+
+    def records(self) -> list[dict[str, Any]]:
+        """The records of the folder, as they are written."""
+        return saved(self.store)
 
     def stable_records(self) -> dict[str, Any]:
         return stable(self.store.records())
 
 
-def stable(records: list[dict[str, Any]]) -> dict[str, Any]:
+def saved(store: Store) -> list[dict[str, Any]]:
+    """The records of a store as JSON."""
+    return [record.to_json() for record in store.records()]
+
+
+def add(store: Store, record: dict[str, Any]) -> None:
+    """Append a record that is written as JSON."""
+    store.add(Record.from_json(record))
+
+
+def stable(records: list[Record]) -> dict[str, Any]:
     """Records by key without what two equal runs may differ in."""
     found: dict[str, Any] = {}
     for record in records:
-        assert record["key"] not in found, "a record is there twice"
-        found[record["key"]] = {name: value for name, value in record.items() if name not in VOLATILE}
+        assert record.key not in found, "a record is there twice"
+        found[record.key] = {name: value for name, value in record.to_json().items() if name not in VOLATILE}
     return found
 
 
 def written_records(results: Path) -> list[dict[str, Any]]:
     """Every line that any writer has written, as it is on disk."""
     files = sorted((results / "records").glob("*.jsonl"))
-    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    return [read_line(line) for file in files for line in file.read_bytes().splitlines()]

@@ -3,14 +3,16 @@
 import ast
 import tomllib
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+import rooms
 
 ROOT = Path(__file__).parent.parent
 PLUGINS = sorted((ROOT / "plugins").glob("tabbench_*"))
 HEAVY = {"torch", "optuna", "openml", "xgboost", "catboost"}
-MAY_BE_HEAVY = ("inspection.py", "runner.py", "tuning.py", "worker.py", "nn/", "testing/")
+MAY_BE_HEAVY = ("running/", "nn/", "testing/")
 
 
 def imports(path: Path, top_level: bool = False) -> Iterator[str]:
@@ -39,6 +41,51 @@ def test_plugins_use_only_what_is_public_and_not_each_other(package: Path) -> No
             if module.startswith("tabbench"):
                 allowed = module in ("tabbench", "tabbench.nn", "tabbench.testing") or module.startswith(package.name)
                 assert allowed, f"{file.relative_to(ROOT)} imports {module}"
+
+
+def test_arrows_between_rooms_point_one_way() -> None:
+    order = list(rooms.ROOMS)
+    for room, used in rooms.arrows().items():
+        allowed = rooms.ALONE.get(room, set(order[: order.index(room)]))
+        assert used <= allowed, f"{room} imports {', '.join(sorted(used - allowed))}"
+
+
+def test_no_module_imports_itself_in_a_circle_not_even_lazily() -> None:
+    known = rooms.modules()
+    graph = {
+        module: {name for name in rooms.imports(path, known) if name not in ("tabbench", module)}
+        for module, path in known.items()
+        if module != "tabbench"
+    }
+    try:
+        tuple(TopologicalSorter(graph).static_order())
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_the_root_has_at_most_ten_modules() -> None:
+    assert len(list((ROOT / "tabbench").glob("*.py"))) <= 10
+
+
+def test_the_design_page_shows_the_rooms_as_they_are() -> None:
+    page = (ROOT / "docs" / "design.md").read_text()
+    assert rooms.picture() in page, "run: python docs/generate.py"
+
+
+NAMES_OF_ONE_IDEA = {"Config", "main", "train_step"}
+"""Names that several modules define on purpose: every plugin's settings."""
+
+
+def test_no_two_public_things_of_the_host_share_a_name() -> None:
+    homes: dict[str, list[str]] = {}
+    for module, path in rooms.modules().items():
+        if module.startswith(("tabbench.cli", "tabbench.testing")):  # commands and checks are named alike on purpose
+            continue
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(module)
+    twice = {name: where for name, where in homes.items() if len(where) > 1 and name not in NAMES_OF_ONE_IDEA}
+    assert not twice
 
 
 @pytest.mark.parametrize("package", PLUGINS, ids=lambda path: path.name)

@@ -2,9 +2,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from tabbench.cli.clock import Clock
-from tabbench.job import Event, Job
-from tabbench.plan import Step
+from tabbench.contracts.job import Event
+from tabbench.data.cache import Manifest
+from tabbench.experiment.payloads import Address, FitPayload, SplitChoice
+from tabbench.experiment.plan import Step
+from tabbench.running.clock import Clock
 
 
 @dataclass
@@ -18,7 +20,10 @@ class Watch:
 
 
 def fit(key: str, model: str, data: str = "wine") -> Step:
-    return Step(Job(key, "fit", key, {"model": {"name": model}, "joint": None, "manifest": {"name": data}}))
+    address = Address(name=model, target="m:C", distribution="d", version="1", revision=1, config={})
+    manifest = Manifest(data, "k", "", "", 100, 3, 0, "binary", 2, ("a", "b"), "y", (), "", (), 1)
+    split = SplitChoice(rule="80/10/10", seed=0)
+    return Step(key, "fit", key, FitPayload(manifest=manifest, split=split, seed=0, features=None, model=address))
 
 
 def run(clock: Clock, watch: Watch, step: Step, seconds: float, epochs: int, of: int) -> None:

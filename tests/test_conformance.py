@@ -1,33 +1,13 @@
 """Every built-in plugin keeps what tabbench promises in its name. Sized to be fast: promises do not depend on size."""
 
-from typing import Any
-
 import pytest
+from small_settings import SETTINGS
 
-from tabbench.controls import NONE, UNTRAINED
+from tabbench.experiment.controls import NONE, UNTRAINED
 from tabbench.registry import make_registry
 from tabbench.testing import Check, Skipped, Subject, checks_for
 from tabbench.testing.subject import find_subject
 
-NETWORK = {"max_epochs": 6, "lr": 0.01, "batch_size": 32}
-SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
-    ("ssl", "tjepa"): {"exp_epochs": 2, "exp_batch_size": 32},
-    ("ssl", "vime"): {"epochs": 2},
-    ("ssl", "subtab"): {"epochs": 2, "width": 32, "latent": 16},
-    ("ssl", "binrecon"): {"epochs": 2},
-    ("ssl", "switchtab"): {"epochs": 2, "width": 16, "layers": 1},
-    ("ssl", "switchtab_sup"): {"epochs": 2, "width": 16, "layers": 1},
-    ("ssl", "ptarl"): {"epochs": 10, "batch_size": 32, "lr": 0.01},
-    ("ssl", "ptarl_repr"): {"epochs": 2, "width": 32, "layers": 1},
-    ("model", "linear"): {},
-    ("model", "mlp"): {**NETWORK, "n_layers": 2, "width": 32, "d_embedding": 8},
-    ("model", "resnet"): {**NETWORK},
-    ("model", "dcnv2"): {**NETWORK},
-    ("model", "autoint"): {**NETWORK},
-    ("model", "ft_transformer"): {**NETWORK},
-    ("model", "xgboost"): {"n_rounds": 20, "lr": 0.3},
-    ("model", "catboost"): {"n_rounds": 20, "lr": 0.3},
-}
 SUBJECTS = [find_subject(name, kind=kind, settings=settings) for (kind, name), settings in SETTINGS.items()]
 OFFLINE = [find_subject(entry.name, kind="data") for entry in make_registry().groups()["demo"]]
 

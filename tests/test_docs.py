@@ -5,6 +5,7 @@ runs a tabbench command before it, for what the reader has done by then. Of a ``
 in the output, in their order; ``...`` stands for what was left out.
 """
 
+import importlib
 import importlib.util
 import re
 import shlex
@@ -21,13 +22,13 @@ from harness import tabbench
 from typer.main import get_command
 
 import tabbench as public
-from tabbench import tripwires
 from tabbench.cli.app import app
-from tabbench.cli.dry_run import find_manifests
+from tabbench.data.gather import expect_data
+from tabbench.experiment.plan import make_plan
+from tabbench.experiment.spec import PRESETS, make_spec, read_experiment
 from tabbench.hookspecs import KINDS
-from tabbench.plan import make_plan
 from tabbench.registry import make_registry
-from tabbench.spec import PRESETS, make_spec, read_experiment
+from tabbench.running import tripwires
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -201,7 +202,7 @@ def generator() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("page", ["hooks.md", "cli.md"])
+@pytest.mark.parametrize("page", sorted(path.name for path in (DOCS / "reference").glob("*.md")))
 def test_the_reference_is_up_to_date(generator: ModuleType, page: str) -> None:
     written = (DOCS / "reference" / page).read_text(encoding="utf-8")
     assert written == generator.render()[page], "run: python docs/generate.py"
@@ -217,7 +218,15 @@ def test_every_hook_and_public_name_has_its_heading() -> None:
     headings = set(sections(DOCS / "reference" / "hooks.md"))
     assert set(KINDS.values()) <= headings
     said_in_text = {"CONTRACT_VERSION", "__version__", "hookimpl"}
+    headings |= set(sections(DOCS / "reference" / "python.md"))
     assert set(public.__all__) - said_in_text <= headings
+
+
+@pytest.mark.parametrize("package, page", [("tabbench.nn", "nn.md"), ("tabbench.testing", "testing.md")])
+def test_every_part_of_a_public_package_is_described(package: str, page: str) -> None:
+    described = sections(DOCS / "reference" / page)
+    for name in importlib.import_module(package).__all__:
+        assert described.get(name, "").strip(), f"{page} does not say what {package}.{name} is"
 
 
 def test_every_command_and_option_is_documented() -> None:
@@ -263,9 +272,9 @@ def test_every_method_and_model_is_described(kind: str) -> None:
 @pytest.mark.parametrize("path", SPECS, ids=lambda path: path.name)
 def test_experiment_files_can_be_planned(path: Path) -> None:
     spec, registry = make_spec(read_experiment(path)), make_registry()
-    manifests, _ = find_manifests(spec, registry)
+    manifests, _ = expect_data(spec.data, registry)
     plan = make_plan(spec, registry, manifests)
-    assert {step.record["data"] for step in plan.records if step.record} == {each.name for each in manifests}
-    assert {step.record["model"] for step in plan.records if step.record} == set(spec.model)
-    assert set(spec.ssl) <= {step.record["ssl"] for step in plan.records if step.record}
+    assert {step.planned.data for step in plan.records if step.planned} == {each.name for each in manifests}
+    assert {step.planned.model for step in plan.records if step.planned} == set(spec.model)
+    assert set(spec.ssl) <= {step.planned.ssl for step in plan.records if step.planned}
     assert f"tabbench run examples/specs/{path.name} --dry-run" in path.read_text(encoding="utf-8")

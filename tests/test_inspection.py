@@ -1,17 +1,20 @@
 """Looking at a training: it shows what happens, and changes nothing."""
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from harness import tabbench
 
 from tabbench.context import Context
 from tabbench.data.prepare import SplitData, open_split
-from tabbench.data.references import resolve_data
-from tabbench.inspection import Snapshot, feature_importance, inspect_training, tree_importance
+from tabbench.data.sources import resolve_data
 from tabbench.registry import make_registry
-from tabbench.table import Schema, Table
+from tabbench.running.inspection import Snapshot, effective_rank, inspect_stored, inspect_training, turned
+from tabbench.running.rankings import fit_trees, kendall, rank_features, sensitivity, shuffled
+from tabbench.values import Representation, Schema, Table
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +32,7 @@ def test_a_watched_training_ends_as_an_unwatched_one(name: str, split: SplitData
     quick[cls.Config.full_name("epochs")] = 3
     told: list[Snapshot] = []
     watched, alone = cls(**quick), cls(**quick)
-    found = inspect_training(watched, split, Context(), 3, told.append)
+    found, curves = inspect_training(watched, split, Context(), 3, told.append)
     assert isinstance(split.train.features, Table)
     assert isinstance(split.validation.features, Table)
     alone.pretrain(split.train.features, Context(validation=split.validation.features))
@@ -38,23 +41,78 @@ def test_a_watched_training_ends_as_an_unwatched_one(name: str, split: SplitData
     assert found == told
     assert all(snapshot.map.shape == (455, 2) for snapshot in found)
     assert 0.3 < found[-1].probe <= 1
+    assert all(len(values) == 3 for values in curves.values()), "one value per epoch"
+    assert "loss" in curves
+
+
+def three_columns() -> Table:
+    random = np.random.default_rng(0)
+    numeric = random.normal(size=(300, 2)).astype(np.float32)
+    codes = random.integers(2, 5, size=(300, 1))
+    return Table(numeric, codes, Schema(("a", "b"), ("c",), (("x", "y", "z"),)))
 
 
 def test_trees_find_the_feature_that_decides() -> None:
-    random = np.random.default_rng(0)
-    numeric = random.normal(size=(300, 3)).astype(np.float32)
-    table = Table(numeric, np.empty((300, 0), np.int64), Schema(("a", "b", "c")))
-    importance = tree_importance(table, (numeric[:, 1] > 0).astype(np.int64), is_regression=False, threads=1)
-    assert importance.argmax() == 1
+    table = three_columns()
+    model = fit_trees(table, (table.numeric[:, 1] > 0).astype(np.int64), is_regression=False, threads=1)
+    assert model.feature_importances_.argmax() == 1
 
 
-def test_flat_representations_have_no_importance_of_features(split: SplitData) -> None:
+def test_shuffling_a_feature_touches_no_other() -> None:
+    table = three_columns()
+    for feature in range(3):
+        other = shuffled(table, feature, np.random.default_rng(1))
+        changed = [(other.numeric != table.numeric)[:, j].any() for j in range(2)]
+        assert [*changed, (other.categorical != table.categorical).any()] == [j == feature for j in range(3)]
+        assert sorted(other.numeric[:, 0]) == sorted(table.numeric[:, 0])
+
+
+def test_embeddings_are_insensitive_to_a_feature_that_is_not_used() -> None:
+    class Second:
+        """Encodes the second column and nothing else."""
+
+        def encode(self, table: Table) -> Representation:
+            return Representation(table.numeric[:, 1:2])
+
+    found = sensitivity(Second(), three_columns(), np.random.default_rng(0))  # type: ignore[arg-type]
+    assert found[0] == found[2] == 0
+    assert found[1] > 0.5
+
+
+def test_kendall_by_hand() -> None:
+    scores = [np.array([1.0, 2.0, 3.0]), np.array([1.0, 3.0, 2.0]), np.array([5.0, 5.0, 5.0])]
+    tau, p_values = kendall(scores)
+    assert tau[0, 1] == pytest.approx(1 / 3), "two pairs agree, one does not"
+    assert (tau[0, 2], p_values[0, 2]) == (0, 1), "a measure that ranks nothing agrees with nothing"
+
+
+def test_effective_rank_counts_the_directions_in_use() -> None:
+    assert effective_rank(torch.tensor([1.0, 1.0, 1.0])) == pytest.approx(3)
+    assert effective_rank(torch.tensor([1.0, 0.0, 0.0])) == pytest.approx(1)
+    assert effective_rank(torch.zeros(3)) == 0
+
+
+def test_maps_are_turned_to_lie_as_the_one_before() -> None:
+    points = torch.from_numpy(np.random.default_rng(0).normal(size=(50, 2)))
+    before = Snapshot(0, 0, 0, 0, 0, 0, points.float().numpy(), None)
+    mirrored = points @ torch.tensor([[0.0, 1.0], [1.0, 0.0]], dtype=torch.float64)
+    np.testing.assert_allclose(turned(mirrored, before).numpy(), points.numpy(), atol=1e-5)
+
+
+@pytest.mark.parametrize("name, tokens", [("tjepa", True), ("vime", False)])
+def test_features_are_ranked_for_every_method_and_without_training(name: str, tokens: bool, split: SplitData) -> None:
     registry = make_registry()
-    cls = registry.load(registry.find("ssl", "vime"))
+    cls = registry.load(registry.find("ssl", name))
     method = cls(**{key: value for key, value in cls.Config.presets()["quick"].items() if key != "source"})
     assert isinstance(split.train.features, Table)
     method.initialise(split.train.features, Context())
-    assert feature_importance(method, split, threads=1) is None
+    found = rank_features(method, split, threads=1)
+    assert found is not None
+    assert ("variance of tokens" in found.scores) == tokens
+    assert all(len(scores) == 30 for scores in found.scores.values())
+    seen, _ = inspect_stored(method, split, Context(), lambda snapshot: None)
+    assert [snapshot.epoch for snapshot in seen] == [0, 1]
+    assert (seen[0].tokens is not None) == tokens
 
 
 def test_the_command_prints_a_line_for_each_look_and_writes_a_page(tmp_path: Path) -> None:
@@ -62,12 +120,29 @@ def test_the_command_prints_a_line_for_each_look_and_writes_a_page(tmp_path: Pat
     options = ("--set", "tjepa.epochs=4", "--snapshots", "2", "--out", out)
     done = tabbench("inspect", "--ssl", "tjepa", "--data", "wine", *options)
     assert done.returncode == 0, done.stderr
-    assert [line.split()[0] for line in done.stdout.splitlines()[1:4]] == ["0", "1", "4"]
+    assert [line.split()[0] for line in done.stdout.splitlines()[2:5]] == ["0", "1", "4"]
     assert "Kendall's tau" in done.stdout
     page = out.read_text(encoding="utf-8")
-    assert page.count("<figure>") == 4 + 3
+    assert page.count('{"epoch":') == 1 + 3, "the metrics, and a map for each look"
     assert "alcohol" in page
-    assert "http" not in page
+
+
+def test_settings_are_compared_and_a_stored_encoder_is_not_trained_again(tmp_path: Path) -> None:
+    results, out = tmp_path / "results", tmp_path / "page.html"
+    run = ("--ssl", "vime", "--model", "linear", "--data", "wine", "--set", "vime.epochs=2", "--results", results)
+    assert tabbench("run", *run, "-q").returncode == 0
+    done = tabbench("inspect", "--ssl", "vime", "--data", "wine", "--results", results, "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert "stored in" in done.stdout
+    assert done.stdout.splitlines()[2].split()[0] == "0"
+    assert done.stdout.splitlines()[4] == "", "two looks: untrained, and as stored"
+    assert "not trained again" in out.read_text(encoding="utf-8")
+    (kept,) = (results / "inspections").iterdir()
+    assert json.loads(kept.read_text())["ssl"] == "vime"
+    several = tabbench("inspect", "--ssl", "vime", "--data", "wine", "--ablate", "epochs=1,2", "--out", out)
+    assert several.returncode == 0, several.stderr
+    assert "vime, epochs=2 on wine" in several.stdout
+    assert '"vime, epochs=2":{"epoch":[0,1,2]' in out.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -78,6 +153,8 @@ def test_the_command_prints_a_line_for_each_look_and_writes_a_page(tmp_path: Pat
         (("--ssl", "tjepa", "--data", "demo"), "--data demo is a group: name one of"),
         (("--ssl", "tjepa", "--data", "wine", "--set", "vime.lr=1"), "takes no part"),
         (("--ssl", "tjepa", "--data", "wine", "--out", "no/such/page.html"), "there is no folder"),
+        (("--ssl", "tjepa", "--data", "wine", "--ablate", "n_reg"), "--ablate 'n_reg': write KEY=VALUE,VALUE"),
+        (("--ssl", "tjepa", "--data", "wine", "--encoder", "nowhere"), "there is no stored encoder in this folder"),
     ],
 )
 def test_mistakes_are_told_in_one_line(arguments: tuple[str, ...], message: str) -> None:

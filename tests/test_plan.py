@@ -6,17 +6,18 @@ import pytest
 from harness import Bench
 
 from tabbench.errors import UsageError
-from tabbench.plan import Choice, Plan, choose
+from tabbench.experiment.plan import Plan
+from tabbench.experiment.settings import Configured, choose
+from tabbench.experiment.spec import make_spec, parse_setting
 from tabbench.registry import make_registry
-from tabbench.spec import make_spec, parse_setting
 
 
 def labels(plan: Plan) -> list[str]:
-    return [step.job.label for step in plan.steps.values()]
+    return [step.label for step in plan.steps.values()]
 
 
 def keys(plan: Plan, kind: str) -> set[str]:
-    return {step.key for step in plan.steps.values() if step.job.kind == kind}
+    return {step.key for step in plan.steps.values() if step.kind == kind}
 
 
 def test_a_plan_is_the_cross_product_with_shared_pretraining(bench: Bench) -> None:
@@ -79,7 +80,7 @@ def test_plans_are_the_same_in_every_process(bench: Bench) -> None:
         ({"set": {"nearest": {"sleep": "long"}}}, r"Bad nearest\.sleep='long': .*number"),
         ({"set": {"nearest": {"preset": "none"}}}, "Unknown preset of nearest 'none'"),
         ({"set": {"mlp": {"lr": 1}}}, "'mlp' takes no part in this run"),
-        ({"set": {"neerest": {"lr": 1}}}, r"'neerest' is no plugin\. Did you mean: nearest\?"),
+        ({"set": {"neerest": {"lr": 1}}}, r"'neerest' is not a plugin\. Did you mean: nearest\?"),
         ({"preset": "fast"}, r"Unknown preset 'fast'"),
         ({"sseds": 3}, r"Unknown entry 'sseds' in the experiment\. Did you mean: seeds\?"),
         ({"seeds": 0}, "Bad entry 'seeds'"),
@@ -105,22 +106,22 @@ def test_a_family_of_presets_gives_each_dataset_its_own() -> None:
 def test_what_the_user_sets_is_not_tuned_nor_is_a_preset_that_he_names() -> None:
     registry = make_registry()
 
-    def chosen(**settings: Any) -> Choice:
+    def chosen(**settings: Any) -> Configured:
         spec = make_spec({"ssl": ["none"], "model": ["mlp"], "set": {"mlp": settings}})
         return choose(spec, registry, "model", "mlp", "adult")
 
-    assert chosen().tuned_raw == {"lr", "weight_decay", "n_layers", "width", "dropout"}
-    assert chosen().tuned_encoded == chosen().tuned_raw | {"projection"}, "raw tables have no tokens to project"
-    assert chosen(lr=0.1).tuned_raw == chosen().tuned_raw - {"lr"}
-    assert chosen(widths=[32]).tuned_raw == {"lr", "weight_decay", "dropout"}, "n_layers and width do not matter then"
-    assert chosen(preset="rtdl").tuned_raw == frozenset()
-    assert chosen(preset="rtdl").tuned_encoded == {"projection"}
+    assert chosen().tuned(raw=True) == {"lr", "weight_decay", "n_layers", "width", "dropout"}
+    assert chosen().tuned(raw=False) == chosen().tuned(raw=True) | {"projection"}, "only tokens are projected"
+    assert chosen(lr=0.1).tuned(raw=True) == chosen().tuned(raw=True) - {"lr"}
+    assert chosen(widths=[32]).tuned(raw=True) == {"lr", "weight_decay", "dropout"}, "the rest has no effect"
+    assert chosen(preset="rtdl").tuned(raw=True) == frozenset()
+    assert chosen(preset="rtdl").tuned(raw=False) == {"projection"}
 
 
 def test_published_settings_are_used_as_they_are_even_where_others_are_tuned(bench: Bench) -> None:
     def kinds(**settings: Any) -> set[str]:
         plan = bench.plan(ssl=["none"], model=["mlp"], trials=3, set={"mlp": settings})
-        return {step.job.kind for step in plan.steps.values()}
+        return {step.kind for step in plan.steps.values()}
 
     assert kinds() == {"tune", "fit"}
     assert kinds(preset="rtdl-AD") == {"fit"}

@@ -14,14 +14,26 @@ from packages import install
 
 from tabbench import UsageError, __version__
 from tabbench.registry import make_registry
-from tabbench.scaffold import make_package
+from tabbench.testing.scaffold import make_package
 from tabbench.testing.subject import find_subject
 
-MODULES = {"ssl": "method", "model": "model", "dataset": "dataset"}
+MODULES = {
+    "ssl": "method",
+    "joint": "method",
+    "model": "model",
+    "dataset": "dataset",
+    "scheme": "scheme",
+    "executor": "executor",
+    "reference": "published",
+}
 RUNS = {
     "ssl": ["--ssl", "fresh-idea", "--model", "linear", "--data", "wine"],
     "model": ["--ssl", "none", "--model", "fresh-idea", "--data", "wine"],
+    "joint": ["--ssl", "fresh-idea", "--model", "linear", "--data", "wine"],
     "dataset": ["--ssl", "none", "--model", "linear", "--data", "fresh-idea", "--preset", "quick"],
+    "scheme": ["--ssl", "none", "--model", "linear", "--data", "fresh-idea:7", "--preset", "quick"],
+    "executor": ["--ssl", "none", "--model", "linear", "--data", "wine", "--executor", "fresh-idea"],
+    "reference": ["--ssl", "none", "--model", "linear", "--data", "wine"],
 }
 
 
@@ -34,6 +46,7 @@ def test_new_says_what_it_wrote_and_what_to_do_next(tmp_path: Path) -> None:
         "  README.md\n"
         "  LICENSE\n"
         "  .github/workflows/ci.yml\n"
+        "  .github/workflows/leaderboard.yml\n"
         "  tabbench_fresh_idea/__init__.py\n"
         "  tabbench_fresh_idea/method.py\n"
         "  tests/test_fresh_idea.py\n"
@@ -43,7 +56,7 @@ def test_new_says_what_it_wrote_and_what_to_do_next(tmp_path: Path) -> None:
         "  tabbench run --ssl fresh-idea --model linear --data wine\n"
     )
     written = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
-    named = [line.strip() for line in done.stdout.splitlines()[1:8]]
+    named = [line.strip() for line in done.stdout.splitlines()[1:9]]
     assert written == sorted(f"tabbench-fresh-idea/{name}" for name in named)
 
 
@@ -61,7 +74,11 @@ def test_new_package_passes_its_own_test_and_runs(kind: str, tmp_path: Path) -> 
 
     ran = tabbench("run", *RUNS[kind], "--results", tmp_path / "results", "--jobs", "1", "--offline", env=environment)
     assert ran.returncode == 0, ran.stderr
-    assert "fresh-idea" in ran.stdout
+    if kind == "reference":
+        ran = tabbench("table", "--results", tmp_path / "results", "--against", "fresh-idea", env=environment)
+        assert ran.returncode == 0, ran.stderr
+        assert ".972" in ran.stdout
+    assert kind == "executor" or "fresh-idea" in ran.stdout
 
 
 @pytest.mark.parametrize("kind", MODULES)
@@ -95,7 +112,10 @@ def test_new_package_is_short_typed_and_says_who_it_is(kind: str) -> None:
         (["ssl", "untrained"], "SSL method 'untrained' is already offered by tabbench-ssl"),
         (["dataset", "demo"], "'demo' is the name of a group of datasets"),
         (["ssl", "mlp"], "the package tabbench_mlp is already installed"),
-        (["method", "fresh"], "Unknown kind of plugin 'method'. Available: dataset, model, ssl."),
+        (
+            ["method", "fresh"],
+            "Unknown kind of plugin 'method'. Available: dataset, executor, joint, model,",
+        ),
         (["modle", "fresh"], "Did you mean: model?"),
     ],
 )
@@ -191,12 +211,14 @@ def test_check_takes_expected_failures_with_their_reasons(leaky: Path) -> None:
         (["wine", "--expect", "check_loads_the_same_twice"], "write it as CHECK=REASON"),
         (["linear", "--set", "penlty=1"], "Unknown setting 'linear.penlty'"),
         (["wine", "--expect", "check_load_the_same_twice=x"], "Did you mean: check_loads_the_same_twice?"),
-        (["linear", "--kind", "modle"], "Unknown kind of plugin 'modle'. Did you mean: model? Available: data, model"),
-        (["local", "--kind", "executor"], "there are no checks for a plugin of the kind executor"),
+        (
+            ["linear", "--kind", "modle"],
+            "Unknown kind of plugin 'modle'. Did you mean: model?",
+        ),
         (["mpl"], "Unknown plugin 'mpl'. Did you mean: mlp?"),
         (["wnie"], "Did you mean: wine?"),
-        (["none"], "'none' is a control, and no method: there is nothing to check"),
-        (["untrained", "--kind", "ssl"], "'untrained' is a control, and no method: there is nothing to check"),
+        (["none"], "'none' is a control, not a method: there is nothing to check"),
+        (["untrained", "--kind", "ssl"], "'untrained' is a control, not a method: there is nothing to check"),
     ],
 )
 def test_check_refuses_in_one_line(arguments: list[str], message: str) -> None:

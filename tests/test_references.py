@@ -5,14 +5,14 @@ import json
 from pathlib import Path
 
 import pytest
-from harness import tabbench
+from harness import add, tabbench
 from test_store import record
 
-from tabbench.comparison import Comparison, compare
 from tabbench.errors import UsageError
 from tabbench.registry import make_registry
-from tabbench.report import tabulate
-from tabbench.store import Store
+from tabbench.results.published import PublishedComparison, compare_with_published
+from tabbench.results.store import Store
+from tabbench.results.tabulate import tabulate
 
 RECOMPUTED = {
     ("none", "mlp"): 9.29, ("ptarl", "mlp"): 5.0, ("switchtab", "mlp"): 4.29, ("vime", "mlp"): 9.0,
@@ -23,17 +23,18 @@ RECOMPUTED = {
 
 
 @pytest.fixture
-def compared(tmp_path: Path) -> Comparison:
+def compared(tmp_path: Path) -> PublishedComparison:
     store = Store(tmp_path)
-    store.add(
-        record("a", ssl="tjepa", data="california", metric="rmse", score=0.55, test={"rmse": 0.55, "rmse_std": 0.48})
+    add(
+        store,
+        record("a", ssl="tjepa", data="california", metric="rmse", score=0.55, test={"rmse": 0.55, "rmse_std": 0.48}),
     )
-    store.add(record("b", ssl="tjepa", data="adult", score=0.86, test={"accuracy": 0.86}))
-    store.add(record("c", ssl="scarf", data="adult", score=0.85, test={"accuracy": 0.85}))
-    return compare(tabulate(store), "tjepa-paper", make_registry())
+    add(store, record("b", ssl="tjepa", data="adult", score=0.86, test={"accuracy": 0.86}))
+    add(store, record("c", ssl="scarf", data="adult", score=0.85, test={"accuracy": 0.85}))
+    return compare_with_published(tabulate(store), "tjepa-paper", make_registry())
 
 
-def test_ranks_recomputed_from_the_printed_means(compared: Comparison) -> None:
+def test_ranks_recomputed_from_the_printed_means(compared: PublishedComparison) -> None:
     found = {(row.ssl, row.model): row.recomputed_rank for row in compared.rows}
     for place, rank in RECOMPUTED.items():
         assert found[place] == pytest.approx(rank, abs=0.005)
@@ -44,13 +45,13 @@ def test_ranks_recomputed_from_the_printed_means(compared: Comparison) -> None:
     assert set(both.recomputed_ranks) == {"ssl_methods", "downstream_models"}
 
 
-def test_own_figures_stand_beside_published_ones_in_their_unit(compared: Comparison) -> None:
+def test_own_figures_stand_beside_published_ones_in_their_unit(compared: PublishedComparison) -> None:
     row = next(row for row in compared.rows if (row.ssl, row.model) == ("tjepa", "mlp"))
     assert row.cells["adult"].difference == pytest.approx(0.86 - 0.866)
     assert row.cells["california"].difference == pytest.approx(0.48 - 0.468), "both in standard deviations"
     assert row.cells["california"].own_mean == 0.48
     with pytest.raises(UsageError, match="Unknown metric of tjepa-paper 'time'"):
-        compare(dataclasses.replace(compared.table, metric="time"), "tjepa-paper", make_registry())
+        compare_with_published(dataclasses.replace(compared.table, metric="time"), "tjepa-paper", make_registry())
     own_only = next(row for row in compared.rows if row.ssl == "scarf")
     assert own_only.cells["adult"].published is None
 
@@ -58,14 +59,14 @@ def test_own_figures_stand_beside_published_ones_in_their_unit(compared: Compari
 def test_every_set_of_settings_has_a_row_of_its_own(tmp_path: Path) -> None:
     store = Store(tmp_path)
     for key, variant, score in (("a", "mlp.lr=1", 0.81), ("b", "", 0.85)):
-        store.add(record(key, ssl="none", variant=variant, data="adult", score=score, test={"accuracy": score}))
-    compared = compare(tabulate(store), "tjepa-paper", make_registry())
+        add(store, record(key, ssl="none", variant=variant, data="adult", score=score, test={"accuracy": score}))
+    compared = compare_with_published(tabulate(store), "tjepa-paper", make_registry())
     rows = [row for row in compared.rows if (row.ssl, row.model) == ("none", "mlp")]
     assert [row.cells["adult"].own["mean"] for row in rows] == [0.85, 0.81], "the better one is not picked silently"
     assert {row.published_rank for row in rows} == {rows[0].published_rank}
 
 
-def test_doubtful_cells_carry_a_caveat(compared: Comparison) -> None:
+def test_doubtful_cells_carry_a_caveat(compared: PublishedComparison) -> None:
     rows = {(row.ssl, row.model): row for row in compared.rows}
 
     def caveat(ssl: str, model: str, dataset: str) -> str:
@@ -84,7 +85,7 @@ def test_doubtful_cells_carry_a_caveat(compared: Comparison) -> None:
 
 def test_the_promised_json_and_the_other_formats(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    store.add(record("b", ssl="tjepa", data="adult", score=0.86, test={"accuracy": 0.86}))
+    add(store, record("b", ssl="tjepa", data="adult", score=0.86, test={"accuracy": 0.86}))
     value = json.loads(tabbench("table", "--against", "tjepa-paper", "--format", "json", "--results", tmp_path).stdout)
     row = next(row for row in value["rows"] if (row["ssl"], row["model"]) == ("tjepa", "mlp"))
     assert {"published", "published_rank", "recomputed_rank"} <= set(row)

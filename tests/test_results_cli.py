@@ -2,18 +2,19 @@
 
 import json
 import shlex
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import TOYS, Bench, stable, tabbench, written_records
+from harness import TOYS, Bench, saved, stable, tabbench, written_records
 
 from tabbench import UsageError
-from tabbench.merge import merge_results
-from tabbench.replay import prepare_replay
-from tabbench.store import Store
+from tabbench.results.lines import to_line
+from tabbench.results.merge import merge_results
+from tabbench.results.record import Record
+from tabbench.results.replay import prepare_replay
+from tabbench.results.store import Store
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +34,8 @@ def copy_of(folder: Path, target: Path, change: Callable[[dict[str, Any]], objec
     lines = []
     for record in written_records(folder):
         change(record)
-        lines.append(json.dumps(record) + "\n")
-    (target / "records" / "them.jsonl").write_text("".join(lines))
+        lines.append(to_line(record))
+    (target / "records" / "them.jsonl").write_bytes(b"".join(lines))
     return target
 
 
@@ -53,8 +54,8 @@ def test_records_are_taken_once_and_stay_what_they_were(theirs: Path, tmp_path: 
     assert sum(merged.added.values()) == 5
     assert (merged.same, merged.failed) == (5, 1)
     assert stable(store.records()) == stable(Store(theirs).records())
-    before = {record["key"]: record["time"] for record in Store(theirs).records()}
-    assert {record["key"]: record["time"] for record in store.records()} == before
+    before = {record["key"]: record["time"] for record in saved(Store(theirs))}
+    assert {record["key"]: record["time"] for record in saved(store)} == before
     assert [path.name for path in (store.root / "experiments").iterdir()] == [
         path.name for path in (theirs / "experiments").iterdir()
     ]
@@ -119,7 +120,7 @@ def test_flagged_records_are_taken_and_stay_flagged(theirs: Path, tmp_path: Path
     store = Store(tmp_path / "ours")
     merged = merge_results([copy_of(theirs, tmp_path / "flagged", flag)], store)
     assert merged.flagged == 1
-    assert [record["flags"] for record in store.records() if seed_one(record)] == [["constant prediction"]]
+    assert [record["flags"] for record in saved(store) if seed_one(record)] == [["constant prediction"]]
 
 
 def test_trials_with_other_values_are_refused(theirs: Path, tmp_path: Path) -> None:
@@ -182,7 +183,7 @@ def key_of(folder: Path, **wanted: Any) -> str:
 
 def test_replay_prints_the_command_and_finds_the_same(theirs: Path) -> None:
     key = key_of(theirs, ssl="projection", seed=1)
-    done = tabbench("replay", key[:8], "--results", theirs, "--offline")
+    done = tabbench("replay", key[:8], "--results", theirs, "--offline", "--plugin", TOYS)
     assert done.returncode == 0, done.stderr + done.stdout
     command, score, predictions = done.stdout.splitlines()
     assert command == (
@@ -195,7 +196,7 @@ def test_replay_prints_the_command_and_finds_the_same(theirs: Path) -> None:
 
 def test_the_printed_command_makes_the_record_itself(theirs: Path, tmp_path: Path) -> None:
     record = next(record for record in written_records(theirs) if seed_one(record))
-    command = shlex.split(prepare_replay(record, theirs).command)
+    command = shlex.split(prepare_replay(Record.from_json(record), theirs, [TOYS]).command)
     done = tabbench(*command[1:], "--results", tmp_path / "again", "--jobs", "1", "--offline")
     assert done.returncode == 0, done.stderr
     again = {each["key"]: each for each in written_records(tmp_path / "again")}
@@ -209,7 +210,8 @@ def test_replay_of_another_result_ends_with_code_1(theirs: Path, tmp_path: Path)
             record["environment"]["versions"]["torch"] = "0.1"
 
     forged = copy_of(theirs, tmp_path / "forged", forge)
-    done = tabbench("replay", key_of(forged, ssl="projection", seed=1), "--results", forged, "--offline")
+    key = key_of(forged, ssl="projection", seed=1)
+    done = tabbench("replay", key, "--results", forged, "--offline", "--plugin", TOYS)
     assert done.returncode == 1, done.stderr
     assert "accuracy     stored 0.999" in done.stdout
     assert "DIFFERENT" in done.stdout
@@ -219,29 +221,28 @@ def test_replay_of_another_result_ends_with_code_1(theirs: Path, tmp_path: Path)
 def test_settings_that_differ_from_the_preset_are_in_the_command(tmp_path: Path) -> None:
     bench = Bench(tmp_path / "results")
     bench.run(ssl=["untrained:projection"], controls=[], rows=100, set={"projection": {"sleep": 0.01}})
-    (record,) = bench.store.records()
-    command = prepare_replay(record, bench.store.root).command
+    (record,) = bench.records()
+    replayed = prepare_replay(Record.from_json(record), bench.store.root, [TOYS])
+    command = replayed.command
     assert "--ssl untrained:projection " in command
     assert "--rows 100" in command
     assert "--set projection.sleep=0.01" in command
     assert "nearest." not in command
-    replayed = prepare_replay(record, bench.store.root)
-    manifest = bench.plan().records[0].job.payload["manifest"]
-    from tabbench.data.cache import Manifest
-
-    plan, last = replayed.plan(Manifest.from_json(manifest))
+    manifest = bench.plan().records[0].payload.manifest
+    plan, last = replayed.plan(manifest)
     assert last.key == record["key"]
-    assert {step.job.kind for step in plan.steps.values()} == {"pretrain", "encode", "fit"}
+    assert {step.kind for step in plan.steps.values()} == {"pretrain", "encode", "fit"}
 
 
 def test_a_file_of_data_is_found_by_the_experiment(theirs: Path, tmp_path: Path) -> None:
     record = {**next(record for record in written_records(theirs) if seed_one(record)), "data": "mine.csv:y"}
     store = Store(tmp_path / "results")
     store.save_experiment({"data": ["tables/mine.csv:y"], "categorical": ["colour"]})
-    spec = prepare_replay(record, store.root).spec
+    spec = prepare_replay(Record.from_json(record), store.root, [TOYS]).spec
     assert spec.data == ("tables/mine.csv:y",)
     assert spec.categorical == ("colour",)
-    assert prepare_replay(record, store.root, data="moved/mine.csv:y").spec.data == ("moved/mine.csv:y",)
+    moved = prepare_replay(Record.from_json(record), store.root, [TOYS], data="moved/mine.csv:y").spec
+    assert moved.data == ("moved/mine.csv:y",)
 
 
 def test_of_files_with_one_name_the_one_with_the_content_is_replayed(tmp_path: Path) -> None:
@@ -252,8 +253,7 @@ def test_of_files_with_one_name_the_one_with_the_content_is_replayed(tmp_path: P
         (tmp_path / folder / "t.csv").write_text(f"x,colour,y\n{rows}\n")
         run = ("run", "--ssl", "none", "--model", "linear", "--preset", "quick", "--offline", "-q", "--categorical")
         assert tabbench(*run, "colour", "--data", f"{tmp_path / folder}/t.csv:y", "--results", results).returncode == 0
-    records = Store(results).records()
-    found = [prepare_replay(record, results).spec for record in records]
+    found = [prepare_replay(record, results).spec for record in Store(results).records()]
     assert {Path(spec.data[0]).parent.name for spec in found} == {"a", "b"}
     assert {spec.categorical for spec in found} == {("colour",)}
 
@@ -262,33 +262,55 @@ def test_what_cannot_be_replayed_is_said_in_one_line(theirs: Path, tmp_path: Pat
     good = next(record for record in written_records(theirs) if seed_one(record))
     failed = next(record for record in written_records(theirs) if record["status"] == "failed")
     with pytest.raises(UsageError, match="this job ended with 'failed'"):
-        prepare_replay(failed, theirs)
+        prepare_replay(Record.from_json(failed), theirs)
     with pytest.raises(UsageError, match="this is a trial of tuning"):
-        prepare_replay({**good, "kind": "trial"}, theirs)
-    gone = json.loads(json.dumps(good).replace(str(TOYS), str(tmp_path / "gone.py")))
-    with pytest.raises(UsageError, match="which is not there: say --plugin FILE"):
-        prepare_replay(gone, theirs)
-    changed = tmp_path / "toy_plugin.py"
-    shutil.copy(TOYS, changed)
-    changed.write_text(changed.read_text() + "\n# another version\n")
-    from tabbench.data.cache import Manifest
-
-    manifest = Manifest.from_json(Bench(tmp_path / "r").plan().records[0].job.payload["manifest"])
-    with pytest.raises(UsageError, match="results may differ on purpose"):
-        prepare_replay(good, theirs, [changed]).plan(manifest)
+        prepare_replay(Record.from_json({**good, "kind": "trial"}), theirs)
+    manifest = Bench(tmp_path / "r").plan().records[0].payload.manifest
     other = {**good, "hashes": {**good["hashes"], "data": "0" * 24}}
     with pytest.raises(UsageError, match="the data are not those of the record"):
-        prepare_replay(other, theirs).plan(manifest)
+        prepare_replay(Record.from_json(other), theirs, [TOYS]).plan(manifest)
     done = tabbench("replay", "0000", "--results", theirs)
     assert done.returncode == 2
     assert "there is no record '0000'" in done.stderr
 
 
+@pytest.mark.parametrize("command", [("replay", "--print"), ("replay",), ("fit",)])
+def test_a_file_that_only_a_record_names_is_never_imported(
+    theirs: Path, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    trap = tmp_path / "trap.py"
+    trap.write_text(f"open({str(tmp_path / 'marker')!r}, 'w').close()\n")
+
+    def forge(record: dict[str, Any]) -> None:
+        for origin in record["plugins"].values():
+            origin["distribution"] = str(trap)
+
+    forged = copy_of(theirs, tmp_path / "forged", forge)
+    first, *options = command
+    asked: tuple[str | Path, ...] = (
+        first,
+        key_of(forged, ssl="projection", seed=1),
+        *options,
+        "--results",
+        forged,
+        "--offline",
+    )
+    done = tabbench(*asked, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "a record never decides what is run, so name the file with --plugin FILE" in done.stderr
+    assert not (tmp_path / "marker").exists()
+
+    done = tabbench(*asked, "--plugin", trap, cwd=tmp_path)
+    assert done.returncode == 2, "its content is not that of the record's plugin"
+    assert f"{trap} is at " in done.stderr
+    assert not (tmp_path / "marker").exists()
+
+
 def test_a_tuned_record_is_replayed_with_the_settings_that_were_found(tmp_path: Path) -> None:
     bench = Bench(tmp_path / "results")
     bench.run(trials=3, ssl_trials=2, controls=[])
-    (record,) = [record for record in bench.store.records() if record["kind"] == "result"]
+    (record,) = [record for record in bench.records() if record["kind"] == "result"]
     assert record["tuning"]
-    done = tabbench("replay", record["key"], "--results", bench.store.root, "--offline")
+    done = tabbench("replay", record["key"], "--results", bench.store.root, "--offline", "--plugin", TOYS)
     assert done.returncode == 0, done.stderr + done.stdout
     assert "--trials 0 --ssl-trials 0" in done.stdout

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import MinMaxScaler, QuantileTransformer, StandardScaler
 
 from tabbench import Scaler
-from tabbench.scaling import ScalingKind
+from tabbench.config import ScalingKind
 
 KINDS: list[ScalingKind] = ["standard", "minmax", "quantile"]
 

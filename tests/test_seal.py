@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 from harness import Bench
 
-from tabbench import runner
 from tabbench.context import Context
 from tabbench.contracts import Limits, SSLMethod
 from tabbench.data.prepare import SealedTest, SplitData, open_split
-from tabbench.job import Job
-from tabbench.plan import Plan
-from tabbench.store import Store
-from tabbench.table import Table
+from tabbench.experiment.plan import Plan
+from tabbench.results.store import Store
+from tabbench.running import features, steps
+from tabbench.values import Table
 
 
 def scramble(split: SplitData) -> SplitData:
@@ -35,8 +34,7 @@ def scramble(split: SplitData) -> SplitData:
 def run_chain(plan: Plan, store: Store) -> dict[str, dict[str, Any]]:
     results = {}
     for step in plan.steps.values():
-        job = Job(step.key, step.job.kind, step.job.label, step.job.payload)
-        results[step.job.label] = runner.run_job(job, store, Limits())
+        results[step.label] = steps.do_job(step.to_job(), store, Limits())
     return results
 
 
@@ -56,7 +54,7 @@ def test_scrambling_the_test_part_changes_only_the_final_score(
     plan = Bench(tmp_path / "plan").plan(**given)
     honest = Store(tmp_path / "honest")
     before = run_chain(plan, honest)
-    monkeypatch.setattr(runner, "open_split", lambda *arguments: scramble(open_split(*arguments)))
+    monkeypatch.setattr(features, "open_split", lambda *given, **named: scramble(open_split(*given, **named)))
     scrambled = Store(tmp_path / "scrambled")
     after = run_chain(plan, scrambled)
     assert len(chosen_files(honest)) == 3
@@ -82,8 +80,8 @@ def test_pretraining_gets_training_rows_and_no_labels(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(method, "pretrain", watch)
     step = next(iter(plan.steps.values()))
-    runner.run_job(Job(step.key, "pretrain", "", step.job.payload), bench.store, Limits())
-    split = runner.open_job_split(step.job)
+    steps.do_job(step.to_job(), bench.store, Limits())
+    split = features.open_job_split(step.payload)
     np.testing.assert_array_equal(seen[0].numeric, split.train.features.numeric)  # type: ignore[union-attr]
     assert len(seen[0]) == 142
 
@@ -93,13 +91,13 @@ def test_trials_of_tuning_do_not_see_the_test_part(tmp_path: Path, monkeypatch: 
     plan = bench.plan(ssl=["vime"], model=["mlp"], controls=["none"], trials=4, ssl_trials=4)
     studies = [step.study for step in plan.steps.values() if step.study is not None]
     jobs = [
-        study.make_job(study.choice.config)
+        study.make_step(study.configured.config).to_job()
         for study in studies
-        if study.record["model"] == "" or study.record["ssl"] == "none"
+        if study.planned.model == "" or study.planned.ssl == "none"
     ]
     assert {job.kind for job in jobs} == {"pretrain", "trial"}
-    before = [runner.run_job(job, Store(tmp_path / "honest"), Limits()) for job in jobs]
-    monkeypatch.setattr(runner, "open_split", lambda *arguments: scramble(open_split(*arguments)))
-    after = [runner.run_job(job, Store(tmp_path / "scrambled"), Limits()) for job in jobs]
+    before = [steps.do_job(job, Store(tmp_path / "honest"), Limits()) for job in jobs]
+    monkeypatch.setattr(features, "open_split", lambda *given, **named: scramble(open_split(*given, **named)))
+    after = [steps.do_job(job, Store(tmp_path / "scrambled"), Limits()) for job in jobs]
     assert [result["value"] for result in before] == [result["value"] for result in after]
     assert all("test" not in result for result in before)

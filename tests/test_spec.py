@@ -7,7 +7,7 @@ import pytest
 from harness import tabbench
 
 from tabbench.errors import UsageError
-from tabbench.spec import make_spec, read_experiment
+from tabbench.experiment.spec import make_spec, read_experiment
 
 GOOD = {"ssl": ["vime"], "model": ["mlp"]}
 

@@ -10,11 +10,13 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from harness import tabbench
+from harness import add, saved, tabbench
 
 from tabbench.errors import TabbenchWarning, UsageError
-from tabbench.report import tabulate
-from tabbench.store import COMPACT_AFTER, SCHEMA_VERSION, Store
+from tabbench.results.lines import to_line
+from tabbench.results.record import SCHEMA_VERSION
+from tabbench.results.store import COMPACT_AFTER, Store
+from tabbench.results.tabulate import tabulate
 
 
 def record(key: str, status: str = "ok", **fields: Any) -> dict[str, Any]:
@@ -28,8 +30,8 @@ def record(key: str, status: str = "ok", **fields: Any) -> dict[str, Any]:
 
 
 def test_records_are_there_for_the_next_process(tmp_path: Path) -> None:
-    Store(tmp_path).add(record("a", score=0.25))
-    (found,) = Store(tmp_path).records()
+    add(Store(tmp_path), record("a", score=0.25))
+    (found,) = saved(Store(tmp_path))
     assert found["score"] == 0.25
     assert found["schema"] == SCHEMA_VERSION
 
@@ -41,30 +43,30 @@ def test_opening_a_store_writes_nothing(tmp_path: Path) -> None:
 
 def test_a_torn_last_line_is_skipped_with_a_warning(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    store.add(record("a"))
-    store.add(record("b"))
+    add(store, record("a"))
+    add(store, record("b"))
     (file,) = (tmp_path / "records").glob("*.jsonl")
     file.write_bytes(file.read_bytes()[:-20])
     with pytest.warns(TabbenchWarning, match="last line is incomplete"):
-        assert [found["key"] for found in Store(tmp_path).records()] == ["a"]
+        assert [found["key"] for found in saved(Store(tmp_path))] == ["a"]
 
 
 def test_a_line_that_is_no_record_is_skipped_with_a_warning(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    store.add(record("a"))
+    add(store, record("a"))
     (file,) = (tmp_path / "records").glob("*.jsonl")
     others = [{"key": 5}, {"key": "b"}, record("c", seed="first"), record("d", uses_labels=1)]
     wrong = "".join(json.dumps(other) + "\n" for other in others)
     file.write_text("\0\0\0garbage\n[1, 2]\n" + wrong + file.read_text())
-    with pytest.warns(TabbenchWarning, match="no record was skipped") as caught:
-        assert [found["key"] for found in Store(tmp_path).records()] == ["a"]
+    with pytest.warns(TabbenchWarning, match="skipped a line that is not a record") as caught:
+        assert [found["key"] for found in saved(Store(tmp_path))] == ["a"]
     assert len(caught) == 6
     with pytest.warns(TabbenchWarning):
         assert Store(tmp_path).read_table(["key"])["key"].to_pylist() == ["a"]
 
 
 def test_what_was_skipped_is_told_in_one_line(tmp_path: Path) -> None:
-    Store(tmp_path).add(record("a"))
+    add(Store(tmp_path), record("a"))
     (file,) = (tmp_path / "records").glob("*.jsonl")
     file.write_text(file.read_text() + '{"key": "to')
     done = tabbench("table", "--results", tmp_path)
@@ -74,26 +76,26 @@ def test_what_was_skipped_is_told_in_one_line(tmp_path: Path) -> None:
 
 def test_records_of_a_newer_tabbench_are_refused(tmp_path: Path) -> None:
     (tmp_path / "records").mkdir()
-    (tmp_path / "records" / "x.jsonl").write_text(json.dumps({**record("a"), "schema": SCHEMA_VERSION + 1}) + "\n")
+    (tmp_path / "records" / "x.jsonl").write_bytes(to_line({**record("a"), "schema": SCHEMA_VERSION + 1}))
     with pytest.raises(UsageError, match="newer tabbench"):
         Store(tmp_path).records()
 
 
 def test_a_finished_record_counts_more_than_a_failed_one(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    store.add(record("a", "ok"))
-    store.add(record("a", "failed"))
-    store.add(record("b", "failed"))
-    assert {found["key"]: found["status"] for found in store.records()} == {"a": "ok", "b": "failed"}
+    add(store, record("a", "ok"))
+    add(store, record("a", "failed"))
+    add(store, record("b", "failed"))
+    assert {found["key"]: found["status"] for found in saved(store)} == {"a": "ok", "b": "failed"}
 
 
 def test_what_other_writers_append_is_seen(tmp_path: Path) -> None:
     mine, other = Store(tmp_path), Store(tmp_path)
     mine.refresh()
-    other.add(record("a"))
+    add(other, record("a"))
     mine.refresh()
     assert mine.record("a") is not None
-    other.add(record("b"))
+    add(other, record("b"))
     mine.refresh()
     assert mine.record("b") is not None
 
@@ -119,13 +121,13 @@ def test_an_artefact_is_complete_or_not_there(tmp_path: Path) -> None:
 def test_the_parquet_copy_says_the_same_as_the_lines(tmp_path: Path) -> None:
     store = Store(tmp_path)
     for number in range(5):
-        store.add(record(f"k{number}", seed=number, score=number / 10))
+        add(store, record(f"k{number}", seed=number, score=number / 10))
     columns = ["key", "score", "seed", "flags", "test"]
     before = store.read_table(columns)
     store.compact()
     assert (tmp_path / "records.parquet").exists()
     assert store.read_table(columns).equals(before)
-    store.add(record("new"))
+    add(store, record("new"))
     assert store.read_table(["key"]).num_rows == 6
     frame = pd.read_parquet(tmp_path / "records.parquet")
     assert json.loads(frame["test"][0]) == {"accuracy": 0.5}
@@ -133,7 +135,7 @@ def test_the_parquet_copy_says_the_same_as_the_lines(tmp_path: Path) -> None:
 
 def test_a_broken_or_outdated_parquet_copy_is_not_believed(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    store.add(record("a"))
+    add(store, record("a"))
     store.compact()
     (tmp_path / "records.parquet").write_bytes(b"PAR1 not really")
     assert store.read_table(["key"]).num_rows == 1
@@ -145,7 +147,7 @@ def test_a_broken_or_outdated_parquet_copy_is_not_believed(tmp_path: Path) -> No
 
 def test_lines_are_read_by_pandas_alone(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    store.add(record("a"))
+    add(store, record("a"))
     (file,) = (tmp_path / "records").glob("*.jsonl")
     assert pd.read_json(file, lines=True)["model"].tolist() == ["mlp"]
 
@@ -161,19 +163,20 @@ def test_a_results_path_that_is_a_file_is_refused(tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="a place where nobody can make a folder")
 def test_a_results_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     store = Store(Path("/proc/nowhere"))
-    for use in (lambda: store.add(record("a")), lambda: store.save_experiment({}), lambda: store.lock("k")):
+    for use in (lambda: add(store, record("a")), lambda: store.save_experiment({}), lambda: store.lock("k")):
         with pytest.raises(UsageError, match="--results /proc/nowhere: .* cannot be made .*: name a folder"):
             use()
-    Store(tmp_path).add(record("a", hashes={"predictions": "p"}))
+    add(Store(tmp_path), record("a", hashes={"predictions": "p"}))
     done = tabbench("results", "merge", tmp_path, "--results", "/proc/nowhere")
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
 
 
 def test_the_lock_of_a_dead_process_is_free(tmp_path: Path) -> None:
-    code = f"from tabbench.store import Store; import os; Store({str(tmp_path)!r}).lock('k').acquire(); os._exit(1)"
-    subprocess.run([sys.executable, "-c", code], check=False, env=dict(os.environ))
-    Store(tmp_path).lock("k").acquire(timeout=0).lock.release()
+    take = f"assert Store({str(tmp_path)!r}).lock('k').take()"
+    code = f"from tabbench.results.store import Store; import os; {take}; os._exit(7)"
+    assert subprocess.run([sys.executable, "-c", code], check=False, env=dict(os.environ)).returncode == 7
+    assert Store(tmp_path).lock("k").take()
 
 
 def test_a_hundred_thousand_records_are_tabulated_within_a_second(tmp_path: Path) -> None:
@@ -198,5 +201,5 @@ def test_a_hundred_thousand_records_are_tabulated_within_a_second(tmp_path: Path
     assert all(json.loads(line) for line in lines)
     parsing = time.process_time() - started  # about a second, and more on a slow machine
     assert len(table.rows) == 56
-    assert sum(cell.n for row in table.rows for cell in row.cells.values()) == 100_000
+    assert sum(len(cell.found) for row in table.rows for cell in row.cells.values()) == 100_000
     assert seconds < max(1.0, parsing), f"{seconds:.2f} CPU seconds, parsing {parsing:.2f}"

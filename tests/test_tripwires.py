@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from harness import TOYS
 
-from tabbench import tripwires
 from tabbench.data.prepare import SplitData, open_split
-from tabbench.data.references import resolve_data
+from tabbench.data.sources import resolve_data
 from tabbench.registry import make_registry
+from tabbench.results.record import Scores
+from tabbench.running import tripwires
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,7 @@ def test_an_honest_result_has_no_flag(split: SplitData) -> None:
 def test_validation_equal_to_test_is_seen(split: SplitData) -> None:
     shared = replace(split, rows=replace(split.rows, validation=split.rows.test))
     assert tripwires.check_scores(shared, {"accuracy": 0.9}, {"accuracy": 0.8}) == [tripwires.VALIDATION_IS_TEST]
-    same = {"accuracy": 0.912345, "log_loss": 0.3456}
+    same: Scores = {"accuracy": 0.912345, "log_loss": 0.3456}
     assert tripwires.check_scores(split, same, dict(same)) == [tripwires.VALIDATION_IS_TEST]
 
 

@@ -16,9 +16,9 @@ from harness import TOYS, Bench, stable, written_records
 
 from tabbench.config import Choice, Config, Float, Int
 from tabbench.errors import TabbenchError
-from tabbench.runner import Reports
-from tabbench.store import Store
-from tabbench.tuning import BATCH, Study, Trial
+from tabbench.results.store import Store
+from tabbench.running.steps import Reports
+from tabbench.running.tuning import BATCH, Study, Trial
 
 
 class Bowl(Config):
@@ -252,7 +252,7 @@ TUNED: dict[str, Any] = {"trials": 6, "ssl_trials": 5, "controls": ["none", "unt
 def test_tuning_in_the_harness(bench: Bench) -> None:
     summary = bench.run(**TUNED)
     assert (summary.done, summary.failures) == (3, [])
-    records = bench.store.records()
+    records = bench.records()
     results = [record for record in records if record["kind"] == "result"]
     trials = [record for record in records if record["kind"] == "trial"]
     assert len(trials) == 3 * 6 + 2 * 5, "controls are tuned with the same number of trials"
@@ -285,9 +285,9 @@ def test_failing_trials_do_not_sink_a_study(bench: Bench) -> None:
     # The defaults, trial 0, are above; most of the range is not.
     summary = bench.run(ssl=["none"], trials=8, set={"nearest": {"bad_above": 0.3}})
     assert summary.failures == []
-    trials = [record for record in bench.store.records() if record["kind"] == "trial"]
+    trials = [record for record in bench.records() if record["kind"] == "trial"]
     assert {record["status"] for record in trials} == {"ok", "failed"}
-    assert any(record["error"] == "RuntimeError: shrink is too large" for record in trials)
+    assert any("RuntimeError: shrink is too large" in record.get("error", "") for record in trials)
 
 
 def test_a_study_of_which_every_trial_fails_fails_in_words(bench: Bench) -> None:
@@ -310,7 +310,7 @@ def test_a_budget_ends_a_run_that_goes_on_later(bench: Bench, tmp_path: Path) ->
 @pytest.mark.parametrize("records_left", [0, 9, -1])
 def test_records_that_a_kill_prevented_come_out_the_same(bench: Bench, records_left: int) -> None:
     """Artefacts are written by jobs, records by the driver: a kill can leave the one without the other."""
-    tuned: dict[str, Any] = {"trials": 2, "ssl_trials": 12}
+    tuned: dict[str, Any] = {"trials": 2, "ssl_trials": 16}
     bench.run(**tuned)
     before = bench.stable_records()
     assert any(record["status"] == "pruned" for record in before.values()), "pruning must play a part here"

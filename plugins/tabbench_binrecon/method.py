@@ -1,5 +1,8 @@
 """BinRecon and BinXent: binning as a pretext task for tabular data (Lee et al., ICML 2024).
 
+Paper: https://arxiv.org/abs/2405.07414
+Authors' code: https://github.com/kyungeun-lee/tabularbinning, commit 8a727d1. Read, not copied.
+
 An auto-encoder whose target is not the value of a column but the index of the quantile bin it falls into. Bins put all
 columns on one scale and group near values. BinRecon takes the indices for numbers, BinXent for classes.
 
@@ -78,6 +81,9 @@ class BinRecon(NetworkEncoder, SSLMethod):
             context,
             epochs=self.config.epochs,
             batch_size=self.config.batch_size or default_batch_size(len(train)),
+            identity=(self.config, table),
+            generators=(generator,),
+            encode=self.encode,
             drop_last=True,
             schedule=warmup_cosine,
             validation=self._validation(task, train, bins, context),

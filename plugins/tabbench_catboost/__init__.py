@@ -11,7 +11,10 @@ def tabbench_models() -> list[Plugin]:
             "tabbench_catboost.model:CatBoost",
             config="tabbench_catboost.config:CatBoostConfig",
             summary="gradient boosted oblivious trees with target statistics of categories",
-            revision=2,
+            revision=3,
             paper="Prokhorenkova et al., NeurIPS 2018",
+            url="https://arxiv.org/abs/1706.09516",
+            code="https://github.com/catboost/catboost",
+            bibtex="tabbench_catboost:citation.bib",
         )
     ]

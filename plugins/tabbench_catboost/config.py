@@ -15,8 +15,11 @@ class CatBoostConfig(Config):
     """Trees if early stopping does not end the training before; at most 200 for more than 200 classes."""
     patience: Annotated[int, Field(ge=1)] = 50
     """Trees without a better validation score after which training ends."""
-    stop_on: Literal["metric", "loss"] = "metric"
-    """What early stopping watches on validation: accuracy or RMSE, or the loss."""
+    stop_on: Literal["metric", "loss"] = "loss"
+    """What early stopping watches on validation: accuracy or RMSE, or the loss.
+
+    Accuracy stays the same for many rounds while the loss still falls: training would end too early.
+    """
     lr: Annotated[Annotated[float, Field(gt=0)] | Literal["auto"], Float(1e-5, 1.0, log=True)] = "auto"
     """Learning rate; ``auto`` is the library's rule from the numbers of rows and rounds, which it applies only while
     the two settings of leaves below are its own; else it is 0.03."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import catboost
@@ -9,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tabbench import Context, DownstreamModel, Features, Interruption, Labelled, Representation, Task, UsageError
+from tabbench import Context, DownstreamModel, Features, Interruption, Labelled, Representation, State, Task, UsageError
 from tabbench.nn import MAX_FLAT_COLUMNS, flat_columns, max_flat_columns
 from tabbench_catboost.config import CatBoostConfig
 
@@ -28,6 +30,7 @@ REPORT_EVERY = 10
 ROWS_AT_ONCE = 4096
 METRICS = {"binary": ("Logloss", "Accuracy"), "multiclass": ("MultiClass", "Accuracy"), "regression": ("RMSE", "RMSE")}
 """Loss and metric of each kind of task."""
+HIGHER_IS_BETTER = ("Accuracy", "AUC", "R2")
 
 
 class CatBoost(DownstreamModel):
@@ -70,7 +73,7 @@ class CatBoost(DownstreamModel):
             "l2_leaf_reg": config.l2_leaf_reg,
             "leaf_estimation_iterations": config.leaf_estimation_iterations,
             "loss_function": loss,
-            "eval_metric": metric if config.stop_on == "metric" else loss,
+            "eval_metric": _watched(task, metric, loss) if config.stop_on == "metric" else loss,
             "od_type": "Iter",
             "od_wait": config.patience,
             "task_type": "GPU" if on_gpu else "CPU",
@@ -115,8 +118,33 @@ class CatBoost(DownstreamModel):
         )
         return probabilities
 
+    def get_state(self) -> State:
+        state: State = {"max_columns": np.array(self.max_columns)}
+        if self.classes is not None:
+            state["classes"] = self.classes
+        if self.model is None:
+            return state | {"constant": self.constant}
+        with tempfile.TemporaryDirectory() as folder:  # the library writes files only
+            file = Path(folder) / "model.cbm"
+            self.model.save_model(str(file), format="cbm")
+            return state | {"model.cbm": np.frombuffer(file.read_bytes(), dtype=np.uint8)}
+
+    def set_state(self, state: State, task: Task, device: str = "cpu") -> None:
+        self.task, self.threads, self.max_columns = task, 1, int(state["max_columns"])
+        self.classes, self.model = state.get("classes"), None
+        if "constant" in state:
+            self.constant = state["constant"]
+        else:
+            self.model = catboost.CatBoost().load_model(blob=state["model.cbm"].tobytes())
+
     def _pool(self, features: Features, y: NDArray[Any] | None = None) -> catboost.Pool:
         return to_pool(features, self.threads, y, self.max_columns)
+
+
+def _watched(task: Task, metric: str, loss: str) -> str:
+    """The library's name of the main metric; where it has none, the loss stands in."""
+    auroc = "AUC" if task.kind == "binary" else loss
+    return {"": metric, "auroc": auroc, "mae": "MAE", "r2": "R2"}.get(task.metric, loss)
 
 
 class _Report:
@@ -133,7 +161,7 @@ class _Report:
             if info.iteration % REPORT_EVERY == 0 and "validation" in info.metrics:
                 name, values = next(iter(info.metrics["validation"].items()))
                 self.context.report(
-                    info.iteration, self.n_rounds, validation=values[-1] if name == "Accuracy" else -values[-1]
+                    info.iteration, self.n_rounds, validation=values[-1] if name in HIGHER_IS_BETTER else -values[-1]
                 )
             self.context.check_deadline(f"after {info.iteration} of {self.n_rounds} rounds")  # one can take minutes
         except Interruption as interruption:

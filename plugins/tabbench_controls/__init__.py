@@ -6,10 +6,10 @@ from tabbench import Plugin, hookimpl
 @hookimpl
 def tabbench_ssl_methods() -> list[Plugin]:
     return [
-        Plugin("none", "tabbench.controls:Control", summary="control: the raw features", untrained=False),
+        Plugin("none", "tabbench.experiment.controls:Control", summary="control: the raw features", untrained=False),
         Plugin(
             "untrained",
-            "tabbench.controls:Control",
+            "tabbench.experiment.controls:Control",
             summary="control: a method's encoder at initialisation (untrained:METHOD)",
             untrained=False,
         ),

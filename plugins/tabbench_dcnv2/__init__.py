@@ -10,8 +10,12 @@ def tabbench_models() -> list[Plugin]:
             "dcnv2",
             "tabbench_dcnv2.model:DCNv2Model",
             config="tabbench_dcnv2.config:DCNv2Config",
-            revision=2,
+            finetune=True,
+            backbone=True,
+            revision=3,
             summary="deep and cross network: products with the input, layer by layer",
             paper="Wang et al., WWW 2021",
+            url="https://arxiv.org/abs/2008.13535",
+            bibtex="tabbench_dcnv2:citation.bib",
         )
     ]

@@ -10,9 +10,14 @@ def tabbench_models() -> list[Plugin]:
             "ft_transformer",
             "tabbench_ft_transformer.model:FTTransformerModel",
             config="tabbench_ft_transformer.config:FTTransformerConfig",
+            finetune=True,
+            backbone=True,
             revision=4,
             summary="a transformer over one token per column",
             paper="Gorishniy et al., NeurIPS 2021",
+            url="https://arxiv.org/abs/2106.11959",
+            code="https://github.com/yandex-research/rtdl-revisiting-models",
+            bibtex="tabbench_ft_transformer:citation.bib",
             aliases=("ft-transformer", "ftt"),
         )
     ]

@@ -11,6 +11,13 @@ def tabbench_models() -> list[Plugin]:
             "tabbench_linear.model:Linear",
             config="tabbench_linear.config:LinearConfig",
             summary="ridge or multinomial logistic regression, the penalty chosen on validation",
-            revision=2,
-        )
+            revision=3,
+        ),
+        Plugin(
+            "linear_head",
+            "tabbench_linear.head:LinearHead",
+            config="tabbench_linear.config:LinearHeadConfig",
+            summary="one linear layer trained by gradients: what stands on an encoder that is fine-tuned",
+            finetune=True,
+        ),
     ]

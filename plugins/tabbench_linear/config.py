@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from tabbench import Choice, Config, load_presets
+from tabbench import Choice, Config, NetworkConfig, load_presets
 
 
 class LinearConfig(Config):
@@ -19,3 +19,10 @@ class LinearConfig(Config):
     @classmethod
     def presets(cls) -> Mapping[str, Mapping[str, Any]]:
         return load_presets(__package__)
+
+
+class LinearHeadConfig(NetworkConfig):
+    """A linear layer has no settings of its own; ``projection`` has no effect, as it sees all tokens."""
+
+    def unused(self, raw: bool) -> frozenset[str]:
+        return super().unused(raw) | {"projection"}

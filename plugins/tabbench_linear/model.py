@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tabbench import Context, DownstreamModel, Features, Labelled, Representation, Task, UsageError
+from tabbench import Context, DownstreamModel, Features, Labelled, Representation, State, Task, UsageError
 from tabbench.nn import (
     LBFGS_VECTORS,
     MAX_FLAT_COLUMNS,
@@ -20,10 +20,10 @@ from tabbench.nn import (
     flat_columns,
     logistic_path,
     ridge_path,
+    ridge_penalties,
 )
 from tabbench_linear.config import LinearConfig
 
-RIDGE_PENALTIES = (10.0, 1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
 LOGISTIC_PENALTIES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
 PATIENCE = 2
 """Weaker penalties that may fail to be better before the search ends."""
@@ -58,7 +58,7 @@ class Linear(DownstreamModel):
         y, y_val = (self.objective.targets(part.y, context.device) for part in (train, validation))
         best: tuple[float, float] | None = None
         since_best = 0
-        penalties = RIDGE_PENALTIES if task.is_regression else LOGISTIC_PENALTIES
+        penalties = ridge_penalties(len(x))[::-1] if task.is_regression else LOGISTIC_PENALTIES
         for step, (penalty, model) in enumerate(self._path(x, y, penalties, context), start=1):
             output = model(x_val)
             score = self.objective.score(output, y_val)
@@ -76,6 +76,21 @@ class Linear(DownstreamModel):
         rows = self.inputs.load(self._flatten(features), self.device)
         output = torch.cat([self.model(self.columns(batch)) for batch in rows.in_order(PREDICT_ROWS)])
         return self.objective.predictions(output)
+
+    def get_state(self) -> State:
+        numbers = np.array([self.objective.centre, self.objective.scale, self.max_columns], dtype=np.float64)
+        weights = {"weight": self.model.weight.cpu().numpy(), "bias": self.model.bias.cpu().numpy()}
+        return {**self.inputs.get_state(), **weights, "numbers": numbers}
+
+    def set_state(self, state: State, task: Task, device: str = "cpu") -> None:
+        self.device = device
+        self.task = Task("multiclass", 2) if task.kind == "binary" else task
+        self.inputs = Inputs(self.config.scaling).set_state(state)
+        self.columns = FlatColumns(self.inputs.shape).to(device)
+        self.objective = Objective(self.task, np.zeros(1))
+        self.objective.centre, self.objective.scale, max_columns = (float(number) for number in state["numbers"])
+        self.max_columns = int(max_columns)
+        self.model = LinearMap(*(torch.from_numpy(state[name]).to(device) for name in ("weight", "bias")))
 
     def _flatten(self, features: Features) -> Features:
         if isinstance(features, Representation):

@@ -10,8 +10,13 @@ def tabbench_models() -> list[Plugin]:
             "mlp",
             "tabbench_mlp.model:MLPModel",
             config="tabbench_mlp.config:MLPConfig",
-            revision=2,
+            finetune=True,
+            backbone=True,
+            revision=3,
             summary="multi-layer perceptron",
             paper="Gorishniy et al., NeurIPS 2021; Thimonier et al., ICLR 2025",
+            url="https://arxiv.org/abs/2106.11959",
+            code="https://github.com/yandex-research/rtdl-revisiting-models",
+            bibtex="tabbench_mlp:citation.bib",
         )
     ]

@@ -1,4 +1,4 @@
-"""The seven datasets of the T-JEPA paper, from OpenML."""
+"""All of OpenML by number, its benchmark suites, and the seven datasets of the T-JEPA paper by name."""
 
 from typing import Any
 
@@ -15,6 +15,8 @@ def describe(name: str, alias: str, summary: str, target: str = CLASS, **argumen
         summary=summary,
         aliases=(alias,),
         groups=("paper",),
+        url=f"https://www.openml.org/d/{arguments['id']}",
+        bibtex="tabbench_openml:citation.bib",
         arguments={"name": name, **arguments},
     )
 
@@ -105,4 +107,31 @@ def tabbench_datasets() -> list[Plugin]:
             categorical=0,
             classes=10,
         ),
+    ]
+
+
+SUITES = {
+    "cc18": 99,
+    "ctr23": 353,
+    "grinsztajn-cat-clf": 334,
+    "grinsztajn-cat-reg": 335,
+    "grinsztajn-num-reg": 336,
+    "grinsztajn-num-clf": 337,
+    "amlb-clf": 271,
+    "amlb-reg": 269,
+    "tabzilla": 379,
+    "tabarena": 457,
+}
+"""Benchmark suites by the names that papers use, and their numbers on OpenML."""
+
+
+@hookimpl
+def tabbench_data_schemes() -> list[Plugin]:
+    return [
+        Plugin(
+            "openml",
+            "tabbench_openml.scheme:OpenMLScheme",
+            summary="openml:ID, openml:ID:TARGET, openml/t/ID (a task), openml/s/ID (a suite)",
+            shortcuts={name: f"openml/s/{number}" for name, number in SUITES.items()},
+        )
     ]

@@ -1,4 +1,4 @@
-"""The child process in which the openml client downloads one dataset: ``python -m tabbench_openml.client REQUEST``.
+"""The child process in which the openml client does one request: ``python -m tabbench_openml.client REQUEST``.
 
 A process of its own, because the client waits for a stalled server without end, and because it keeps a configuration
 and a cache that are not ours. The answer is the file ``answer.json`` in the folder of the request.
@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,54 +21,96 @@ DESCRIBED = "described"
 """The file that says which kinds of data file the server describes: what fails after it is the download of them."""
 LAST_FAULT = "fault.txt"
 """The file that says why the latest attempt failed, should the time be up before the next one ends."""
+WRONG_CHECKSUM = "the checksum of the download is wrong"
 UNREACHABLE = "the server cannot be reached"
+UNKNOWN_CODES = frozenset({111, 151, 601})
+"""The server's codes for an unknown dataset, task and study."""
+MOST_SPLIT_LINES = 20_000_000
+"""A task whose file of folds has more lines than this comes without them."""
+ABOUT: dict[str, Any] = {"download_features_meta_data": True, "download_qualities": True}
 
 
 def main() -> None:
     request: dict[str, Any] = json.loads(sys.argv[1])
-    import openml
+    import openml  # noqa: F401 - the clock starts after the import, whose seconds are not the server's fault
 
-    # The clock starts after the import, whose seconds are not the server's fault.
     watchdog = threading.Timer(request["timeout"], os._exit, [TIMED_OUT])
     watchdog.daemon = True
     watchdog.start()
+    answer(request)
+
+
+def answer(request: dict[str, Any]) -> None:
+    """Do what is asked and leave the answer in the folder of the request."""
+    import openml
+
     folder = Path(request["folder"])
     openml.config.server = request["server"]
     openml.config.apikey = ""
     openml.config.set_root_cache_directory(folder / "openml")
     openml.config.set_retry_policy("human", n_retries=1)  # the attempts are counted here, for every kind of fault
-    answer = fetch(request, folder)
-    (folder / "answer.json").write_text(json.dumps(answer), encoding="utf-8")
+    found = fetch(request, folder)
+    (folder / "answer.json").write_text(json.dumps(found), encoding="utf-8")
 
 
 def fetch(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     """What was downloaded, or the ``fault`` because of which it was not."""
-    from openml.exceptions import OpenMLServerNoResult
-
     fault = ""
     for attempt, delay in enumerate((0.0, *request["delays"])):
         time.sleep(delay)
         try:
-            return download(request["id"], folder)
-        except OpenMLServerNoResult:
-            return {"fault": f"the server knows no dataset with the id {request['id']}"}
+            return ANSWERS[request["what"]](request["id"], folder)
         except Exception as error:
-            fault = describe(error)
+            fault, final = describe(error, request["what"], request["id"])
+            if final:
+                return {"fault": fault, "final": True}
             (folder / LAST_FAULT).write_text(fault, encoding="utf-8")
             if fault == UNREACHABLE and attempt:  # most likely there is no network, and nobody wants to wait for it
                 break
     return {"fault": fault}
 
 
+class Refused(Exception):  # noqa: N818 - an answer, not an error of the program
+    """What the server has is not for us: no other attempt will change that."""
+
+
+def download_suite(suite_id: int, folder: Path) -> dict[str, Any]:
+    import openml
+
+    suite = openml.study.get_suite(suite_id)
+    if not suite.tasks:
+        raise Refused(f"suite {suite_id} has no tasks")
+    return {"name": suite.name, "tasks": [int(task) for task in suite.tasks]}
+
+
+def download_task(task_id: int, folder: Path) -> dict[str, Any]:
+    import openml
+
+    task: Any = openml.tasks.get_task(task_id, **ABOUT)
+    kind = {1: "classification", 2: "regression"}.get(task.task_type_id.value)
+    if kind is None:
+        raise Refused(f"task {task_id} is a {task.task_type}: only classification and regression can be run")
+    answer = download(int(task.dataset_id), folder)
+    shape = task.estimation_procedure.get("parameters") or {}
+    parts = int(shape.get("number_repeats") or 1) * int(shape.get("number_folds") or 1)
+    splits = folder / "splits.arff"
+    if (answer["rows"] or 0) * parts <= MOST_SPLIT_LINES and not splits.exists():
+        task._download_split(splits)
+    kept = str(splits) if splits.exists() else ""
+    return {**answer, "target": task.target_name, "task": kind, "splits": kept}
+
+
 def download(dataset_id: int, folder: Path) -> dict[str, Any]:
     import openml
 
-    about: dict[str, Any] = {"download_features_meta_data": True, "download_qualities": True}
-    dataset = openml.datasets.get_dataset(dataset_id, **about)
+    dataset = openml.datasets.get_dataset(dataset_id, **ABOUT)
+    if "sparse" in str(dataset.format).lower():
+        raise Refused(f"dataset {dataset_id} ({dataset.name}) is sparse, which tabbench cannot read")
     (folder / DESCRIBED).write_text("arff parquet" if dataset._parquet_url else "arff", encoding="utf-8")
-    dataset = openml.datasets.get_dataset(dataset_id, download_data=True, **about)
+    dataset = openml.datasets.get_dataset(dataset_id, download_data=True, **ABOUT)
     ignored = dataset.ignore_attribute or []
     return {
+        "id": dataset_id,
         "file": str(dataset.parquet_file or dataset.data_file),
         "md5": dataset.md5_checksum,
         "name": dataset.name,
@@ -79,21 +122,38 @@ def download(dataset_id: int, folder: Path) -> dict[str, Any]:
             for _, feature in sorted(dataset.features.items())
         ],
         "rows": (dataset.qualities or {}).get("NumberOfInstances"),
+        "licence": str(dataset.licence or ""),
+        "citation": str(dataset.citation or ""),
     }
 
 
-def describe(error: Exception) -> str:
-    """A fault in the words of the user."""
-    import requests
-    from openml.exceptions import OpenMLHashException
+ANSWERS: dict[str, Callable[[int, Path], dict[str, Any]]] = {
+    "dataset": download,
+    "task": download_task,
+    "suite": download_suite,
+}
 
+
+def describe(error: Exception, what: str, number: int) -> tuple[str, bool]:
+    """A fault in the words of the user, and whether another attempt is in vain."""
+    import requests
+    from openml.exceptions import OpenMLHashException, OpenMLPrivateDatasetError, OpenMLServerException
+
+    if isinstance(error, Refused):
+        return str(error), True
+    if isinstance(error, OpenMLServerException) and error.code in UNKNOWN_CODES:
+        return f"the server knows no {what} with the id {number}", True
+    if isinstance(error, OpenMLPrivateDatasetError):
+        return f"the {what} with the id {number} is private", True
     if isinstance(error, OpenMLHashException):
-        return "the checksum of the download is wrong"
+        return WRONG_CHECKSUM, False
     if isinstance(error, requests.exceptions.ChunkedEncodingError):
-        return "the download broke off"
+        return "the download broke off", False
     if isinstance(error, requests.exceptions.ConnectionError):
-        return UNREACHABLE
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        return UNREACHABLE, False
+    if what == "suite" and isinstance(error, ValueError) and "entity type" in str(error):
+        return f"the study with the id {number} is not a suite of tasks", True
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}", False
 
 
 if __name__ == "__main__":

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
+
+import pandas as pd
 
 from tabbench import DataError, Dataset, LoadedData
 from tabbench_openml.download import Download, DownloadFault, FileKind, download, server
@@ -15,6 +17,52 @@ from tabbench_openml.tables import read_table
 FILE_KINDS: tuple[FileKind, ...] = ("arff", "parquet")
 """In the order of trust: only ARFF files have a checksum. Outages of OpenML tend to hit one of the two."""
 SHARE_TOLERANCE = 0.001
+
+
+def download_table(
+    what: Literal["dataset", "task"],
+    number: int,
+    about: str,
+    folder: Path,
+    read: Callable[[Download], LoadedData],
+    remedy: str,
+) -> LoadedData:
+    """Download into ``folder``, which is gone afterwards, and read; one kind of file after the other."""
+    faults = []
+    try:
+        shutil.rmtree(folder, ignore_errors=True)  # of a download that was killed; the harness runs one at a time
+        folder.mkdir(parents=True)
+        for kind in FILE_KINDS:
+            try:
+                return read(download(what, number, kind, folder / kind))
+            except DownloadFault as fault:
+                faults.append(str(fault))
+                if fault.final:
+                    break
+    except OSError as error:
+        raise DataError(f"cannot download into {folder} ({error})") from None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    raise DataError(f"cannot load {about} from {server()}: {'; '.join(dict.fromkeys(faults))}. {remedy}".strip())
+
+
+def make_loaded(
+    found: Download, frame: pd.DataFrame, target: str, task: Literal["classification", "regression"]
+) -> LoadedData:
+    """The table as the harness wants it: features, then the target."""
+    features = [feature for feature in found.features if feature.name != target and feature.name not in found.ignored]
+    kind = ("parquet" if found.is_parquet else "ARFF") + (", checksum verified" if found.verified else "")
+    return LoadedData(
+        frame=frame[[*(feature.name for feature in features), target]],
+        target=target,
+        task=task,
+        categorical=tuple(feature.name for feature in features if not feature.is_numeric),
+        source=f"OpenML {found.id} ({found.name}, version {found.version}), {kind}",
+        notes=() if found.verified else ("downloaded without a checksum to compare with",),
+        licence=found.licence,
+        citation=found.citation,
+        homepage=f"https://www.openml.org/d/{found.id}",
+    )
 
 
 class OpenMLDataset(Dataset):
@@ -64,15 +112,10 @@ class OpenMLDataset(Dataset):
             raise DataError(
                 f"{self.name} is not in the cache, and nothing may be downloaded (--offline). {self._remedy()}"
             )
-        folder = cache / "openml" / self.name
-        try:
-            shutil.rmtree(folder, ignore_errors=True)  # of a download that was killed; the harness runs one at a time
-            folder.mkdir(parents=True)
-            return self.accept(self._download(folder))
-        except OSError as error:
-            raise DataError(f"cannot download into {folder} ({error})") from None
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        about = f"{self.name} (OpenML {self.id})"
+        loaded = download_table("dataset", self.id, about, cache / "openml" / self.name, self._read, self._remedy())
+        accepted = self.accept(loaded)
+        return replace(accepted, notes=(*loaded.notes, *accepted.notes))
 
     def accept(self, loaded: LoadedData) -> LoadedData:
         loaded = self.arrange(loaded)
@@ -92,34 +135,12 @@ class OpenMLDataset(Dataset):
         frame = loaded.frame.rename(columns={loaded.target: self.target_column})
         return replace(loaded, frame=frame, target=self.target_column, task=self.task, notes=())
 
-    def _download(self, scratch: Path) -> LoadedData:
-        faults = []
-        for kind in FILE_KINDS:
-            try:
-                return self._read(download(self.id, kind, scratch / kind))
-            except DownloadFault as fault:
-                faults.append(str(fault))
-                if fault.final:
-                    break
-        reasons = "; ".join(dict.fromkeys(faults))
-        raise DataError(f"cannot load {self.name} (OpenML {self.id}) from {server()}: {reasons}. {self._remedy()}")
-
     def _read(self, found: Download) -> LoadedData:
         frame = read_table(found)
         target = self.target_column if self.target_column in frame.columns else found.target
         if target is None or target not in frame.columns:
             raise DataError(f"OpenML {found.name} has no column {self.target_column!r}")
-        features = [
-            feature for feature in found.features if feature.name != target and feature.name not in found.ignored
-        ]
-        kind = ("parquet" if found.is_parquet else "ARFF") + (", checksum verified" if found.verified else "")
-        return LoadedData(
-            frame=frame[[*(feature.name for feature in features), target]],
-            target=target,
-            task=self.task,
-            categorical=tuple(feature.name for feature in features if not feature.is_numeric),
-            source=f"OpenML {self.id} ({found.name}, version {found.version}), {kind}",
-        )
+        return make_loaded(found, frame, target, self.task)
 
     def _count(self, loaded: LoadedData) -> dict[str, int]:
         features = loaded.frame.drop(columns=loaded.target)

@@ -1,4 +1,4 @@
-"""Download a dataset with the openml client, in a child process that has a deadline."""
+"""Ask OpenML by its own client, in a child process that has a deadline."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tabbench import DataError
-from tabbench_openml.client import DESCRIBED, LAST_FAULT, TIMED_OUT
+from tabbench_openml.client import DESCRIBED, LAST_FAULT, TIMED_OUT, WRONG_CHECKSUM
 
 SERVER_VARIABLE = "TABBENCH_OPENML_SERVER"
 DEFAULT_SERVER = "https://www.openml.org/api/v1/xml"
@@ -61,6 +61,13 @@ class Download:
     rows: int | None
     verified: bool = False
     """Whether the server named a checksum, and the file has it."""
+    id: int = 0
+    task: Literal["classification", "regression"] | None = None
+    """Of an OpenML task; None for a dataset by itself."""
+    splits: Path | None = None
+    """The file of a task's folds."""
+    licence: str = ""
+    citation: str = ""
 
     @property
     def is_parquet(self) -> bool:
@@ -84,15 +91,34 @@ def timeout() -> float:
     return seconds
 
 
-def download(dataset_id: int, kind: FileKind, folder: Path) -> Download:
-    """Fetch one kind of file into ``folder``, which nobody else uses.
+def download(what: Literal["dataset", "task"], number: int, kind: FileKind, folder: Path) -> Download:
+    """Fetch a dataset, or that of a task with the folds, into ``folder``, which nobody else uses.
 
     The ARFF file has a checksum, the parquet has none: its rows are counted by the reader.
     """
+    answer, final = ask(what, number, folder, kind)
+    if "fault" in answer:
+        # The other file has no checksum at all: to take it instead would be to look away.
+        raise DownloadFault(answer["fault"], final or answer["fault"] == WRONG_CHECKSUM)
+    return _check(answer)
+
+
+def download_suite(number: int, folder: Path) -> list[int]:
+    """The tasks of a suite."""
+    answer, _ = ask("suite", number, folder, "arff")
+    if "fault" in answer:
+        raise DownloadFault(answer["fault"], final=True)
+    tasks: list[int] = answer["tasks"]
+    return tasks
+
+
+def ask(what: str, number: int, folder: Path, kind: FileKind) -> tuple[dict[str, Any], bool]:
+    """What the client answers, in a process of its own; and whether there is no other kind of file to try."""
     folder.mkdir(parents=True)
     seconds = timeout()
     request = {
-        "id": dataset_id,
+        "what": what,
+        "id": number,
         "server": server(),
         "timeout": seconds,
         "delays": DELAYS,
@@ -119,14 +145,12 @@ def download(dataset_id: int, kind: FileKind, folder: Path) -> Download:
     if code == TIMED_OUT:
         earlier = folder / LAST_FAULT
         fault = f"{earlier.read_text(encoding='utf-8')}; no better answer" if earlier.exists() else "no answer"
-        raise DownloadFault(f"{fault} within {seconds:g} s ({TIMEOUT_VARIABLE})", final)
+        return {"fault": f"{fault} within {seconds:g} s ({TIMEOUT_VARIABLE})"}, final
     if code != 0:
         last = (process.stderr.strip() or "no message").splitlines()[-1]
-        raise DownloadFault(f"the openml client failed ({last})", final)
-    answer = json.loads((folder / "answer.json").read_text(encoding="utf-8"))
-    if "fault" in answer:
-        raise DownloadFault(answer["fault"], final)
-    return _check(answer)
+        return {"fault": f"the openml client failed ({last})"}, final
+    answer: dict[str, Any] = json.loads((folder / "answer.json").read_text(encoding="utf-8"))
+    return answer, final or bool(answer.get("final"))
 
 
 def _check(answer: dict[str, Any]) -> Download:
@@ -134,7 +158,7 @@ def _check(answer: dict[str, Any]) -> Download:
     has_checksum = file.suffix == ".arff" and bool(answer["md5"])
     # The client compares the checksum with what it received; this one is of what is on the disk.
     if has_checksum and answer["md5"] != hashlib.md5(file.read_bytes(), usedforsecurity=False).hexdigest():
-        raise DownloadFault("the checksum of the file is wrong")
+        raise DownloadFault(WRONG_CHECKSUM, final=True)
     return Download(
         file=file,
         name=answer["name"],
@@ -147,4 +171,9 @@ def _check(answer: dict[str, Any]) -> Download:
         ignored=frozenset(name for name in answer["ignored"] if name),
         rows=int(answer["rows"]) if answer["rows"] is not None and answer["rows"] == answer["rows"] else None,
         verified=has_checksum,
+        id=answer["id"],
+        task=answer.get("task"),
+        splits=Path(answer["splits"]) if answer.get("splits") else None,
+        licence=answer["licence"],
+        citation=answer["citation"],
     )

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from tabbench_openml.download import Download, DownloadFault, Feature
+
+ATTRIBUTE = re.compile(
+    r"""^\s*@attribute\s+(?P<name>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s{]+)""", re.IGNORECASE | re.MULTILINE
+)
 
 
 def read_table(download: Download) -> pd.DataFrame:
@@ -26,11 +31,14 @@ def read_table(download: Download) -> pd.DataFrame:
 
 
 def _read_arff(file: Path, features: tuple[Feature, ...]) -> pd.DataFrame:
-    header, data = _divide(file.read_text(encoding="utf-8"))
-    n_attributes = sum(line.lstrip().lower().startswith("@attribute") for line in header.splitlines())
-    if n_attributes != len(features):
-        raise DownloadFault(f"the file has {n_attributes} columns, the server says {len(features)}")
-    names = [feature.name for feature in features]
+    header, data = divide_arff(file.read_text(encoding="utf-8"))
+    names = attribute_names(header)
+    if len(names) != len(features):
+        raise DownloadFault(f"the file has {len(names)} columns, the server says {len(features)}")
+    # By name, not by place: a file in another order would have another target, and a checksum that is right.
+    lost = [feature.name for feature in features if feature.name not in names]
+    if lost:
+        raise DownloadFault(f"the ARFF file has no column {lost[0]!r}", final=True)
     if _is_plain(data):
         # What liac-arff reads into Python objects in minutes and gigabytes, pandas reads in seconds.
         text = {feature.name: object for feature in features if not feature.is_numeric}
@@ -58,7 +66,18 @@ def _read_arff(file: Path, features: tuple[Feature, ...]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=names)
 
 
-def _divide(text: str) -> tuple[str, str]:
+def attribute_names(header: str) -> list[str]:
+    """The names of the columns, in their order, without quotes and escapes."""
+    names = []
+    for found in ATTRIBUTE.finditer(header):
+        name = found["name"]
+        if name[0] in "'\"" and name[-1] == name[0]:
+            name = re.sub(r"\\(.)", r"\1", name[1:-1])
+        names.append(name)
+    return names
+
+
+def divide_arff(text: str) -> tuple[str, str]:
     """What stands before the line ``@data``, and what after it."""
     start = 0
     while start < len(text):

@@ -1,5 +1,8 @@
 """PTaRL: prototype-based tabular representation learning via space calibration (Ye et al., ICLR 2024).
 
+Paper: https://arxiv.org/abs/2407.05364, https://openreview.net/forum?id=G32oY4Vnm8
+Authors' code: https://github.com/HangtingYe/PTaRL, commit c3fa26e. Read, not copied.
+
 A supervised scheme in two stages. The first trains a network on the labels and clusters its hidden vectors into K
 prototypes. The second starts the network afresh, represents each row as a convex combination of the prototypes, and
 trains all of it, prototypes included, by the task's loss and three regularisers.
@@ -86,7 +89,9 @@ class PTaRL(JointMethod):
             with seeded(context.seed("coordinates")):
                 return PrototypeSpace(backbone, count_columns(train.features), config).to(context.device)
 
-        stages = Stages(make_space, split(train), split(validation), self.objective, config)
+        about_model = (type(model).__name__, model.config)
+        identity = (config, train.features, train.y, validation.features, validation.y, *about_model)
+        stages = Stages(make_space, split(train), split(validation), self.objective, config, identity)
         self.network, self.diagnostics = stages.run(context)
 
     def predict(self, features: Features) -> NDArray[np.float32]:
@@ -136,7 +141,8 @@ class PTaRLRepresentation(NetworkEncoder, JointMethod):
             with seeded(context.seed("init")):
                 return self.make_network().to(context.device)
 
-        stages = Stages(make_space, split(train), split(validation), objective, self.config)
+        identity = (self.config, train.features, train.y, validation.features, validation.y)
+        stages = Stages(make_space, split(train), split(validation), objective, self.config, identity)
         network, self.diagnostics = stages.run(context)
         self.network = network.space
 
@@ -290,13 +296,15 @@ class Stages:
     validation: Split
     objective: Objective
     config: PTaRLConfig
+    identity: tuple[Any, ...]
+    """What decides how the training goes."""
 
     def run(self, context: Context) -> tuple[PrototypeNetwork, dict[str, Any]]:
         """Both stages, and what they had to say."""
-        prototypes, first = self.find_prototypes(self._context(context, 1))
+        prototypes, first = self.find_prototypes(self._context(context, 1), "1")
         for restarts in range(self.config.restarts + 1):
-            network, second = self.calibrate(prototypes, self._context(context, 2, restarts))
-            collapsed = self.config.head_input == "pspace" and second["coordinate_distance"] < COLLAPSED
+            network, second = self.calibrate(prototypes, self._context(context, 2, restarts), f"2-{restarts}")
+            collapsed = self.config.head_input == "pspace" and second["kept_coordinate_distance"] < COLLAPSED
             if not collapsed:
                 break
         about = {
@@ -318,7 +326,7 @@ class Stages:
 
         return replace(context, root_seed=context.seed(f"stage {stage}/{restarts}"), on_report=report)
 
-    def find_prototypes(self, context: Context) -> tuple[torch.Tensor, dict[str, Any]]:
+    def find_prototypes(self, context: Context, stage: str) -> tuple[torch.Tensor, dict[str, Any]]:
         """Stage 1: train backbone and head on the labels; the prototypes are cluster centres of hidden vectors."""
         space = self.make_space(context)
         with seeded(context.seed("head")):
@@ -328,13 +336,15 @@ class Stages:
         def loss(rows: torch.Tensor) -> Terms:
             return {"loss": self.objective.loss(network(self.train.batch(rows)), self.train.target[rows])}
 
-        diagnostics = self._fit(network, loss, context)
+        diagnostics = self._fit(network, loss, context, stage)
         with torch.no_grad():
             parts = torch.split(torch.arange(self.train.n_rows, device=context.device), PREDICT_BATCH)
             hidden = torch.cat([space.backbone(self.train.batch(rows)) for rows in parts])
         return cluster_centres(hidden, len(space.prototypes), context), diagnostics
 
-    def calibrate(self, prototypes: torch.Tensor, context: Context) -> tuple[PrototypeNetwork, dict[str, Any]]:
+    def calibrate(
+        self, prototypes: torch.Tensor, context: Context, stage: str
+    ) -> tuple[PrototypeNetwork, dict[str, Any]]:
         """Stage 2: start afresh, and train in the space of the prototypes."""
         space = self.make_space(context)
         with torch.no_grad():
@@ -349,8 +359,8 @@ class Stages:
             terms = self.terms(projected, space.prototypes, classes_of(target, self.objective.task), half)
             return self.total({"task": self.objective.loss(network.predict(projected), target), **terms})
 
-        diagnostics = self._fit(network, loss, context)
-        return network, {**diagnostics, "coordinate_distance": self.coordinate_distance(space)}
+        diagnostics = self._fit(network, loss, context, stage, generator)
+        return network, {**diagnostics, "kept_coordinate_distance": self.coordinate_distance(space)}
 
     @torch.no_grad()
     def coordinate_distance(self, space: PrototypeSpace) -> float:
@@ -388,17 +398,26 @@ class Stages:
         )
         return {"loss": total, **terms}
 
-    def _fit(self, network: nn.Module, loss: Callable[[torch.Tensor], Terms], context: Context) -> dict[str, Any]:
+    def _fit(
+        self,
+        network: nn.Module,
+        loss: Callable[[torch.Tensor], Terms],
+        context: Context,
+        stage: str,
+        *generators: torch.Generator,
+    ) -> dict[str, Any]:
         """AdamW with early stopping on the validation metric: error rate, or squared error."""
 
         def error(rows: torch.Tensor) -> Terms:
             output, target = network(self.validation.batch(rows)), self.validation.target[rows]
             loss = self.objective.loss(output, target)
             if self.objective.task.is_regression:
-                return {"loss": loss}
+                return {"loss": loss, "score": -loss}
             # Among equal error rates the loss decides: at first predictions are constant while the loss falls.
+            accuracy = self.objective.score(output, target)
             return {
-                "loss": torch.tensor(1 - self.objective.score(output, target) + 1e-6 * float(loss), dtype=torch.float64)
+                "loss": torch.tensor(1 - accuracy + 1e-6 * float(loss), dtype=torch.float64),
+                "score": torch.tensor(accuracy, dtype=torch.float64),
             }
 
         config = self.config
@@ -409,7 +428,11 @@ class Stages:
             context,
             epochs=config.epochs,
             batch_size=config.batch_size or min(choose_batch_size("auto", self.train.n_rows), MAX_BATCH),
+            identity=self.identity,
+            generators=generators,
             min_rows=MIN_BATCH,
+            select_untrained=False,
+            stage=stage,
             validation=Pretext(self.validation.n_rows, error),
             patience=config.patience,
         )

@@ -49,6 +49,8 @@ class PublishedTables(Reference):
             std=float(line["std"]) if line["std"] else None,
             caveat="; ".join(caveat["text"] for caveat in found),
             compares_with=units[0] if units else "",
+            protocol=line.get("protocol", ""),
+            labels=line.get("labels", ""),
         )
 
 

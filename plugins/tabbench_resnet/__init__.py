@@ -10,8 +10,13 @@ def tabbench_models() -> list[Plugin]:
             "resnet",
             "tabbench_resnet.model:ResNetModel",
             config="tabbench_resnet.config:ResNetConfig",
-            revision=2,
+            finetune=True,
+            backbone=True,
+            revision=3,
             summary="residual blocks with batch normalisation",
             paper="Gorishniy et al., NeurIPS 2021",
+            url="https://arxiv.org/abs/2106.11959",
+            code="https://github.com/yandex-research/rtdl-revisiting-models",
+            bibtex="tabbench_resnet:citation.bib",
         )
     ]

@@ -1,5 +1,9 @@
 """SubTab: subsetting features of tabular data for self-supervised learning (Ucar et al., NeurIPS 2021).
 
+Paper: https://arxiv.org/abs/2110.04361, https://openreview.net/forum?id=vrhNQ7aYSdr
+Authors' code: https://github.com/AstraZeneca/SubTab, losses at commit a839fef, and
+https://github.com/talipucar/SubTab_extended for the settings of Adult and Blog. Read, not copied.
+
 The columns are cut into K overlapping contiguous subsets. One encoder sees a noisy subset, a decoder must rebuild the
 whole row from it, and the projections of a row's subsets are made to agree. A row is represented by the aggregate of
 its K latent vectors.
@@ -76,6 +80,9 @@ class SubTab(NetworkEncoder, SSLMethod):
             context,
             epochs=self.config.epochs,
             batch_size=self.config.batch_size,
+            identity=(self.config, table),
+            generators=(generator,),
+            encode=self.encode,
             drop_last=True,
             schedule=lambda step, total: self.config.lr_decay ** (step * self.config.epochs // total),
             validation=self._validation(heads, train, context),

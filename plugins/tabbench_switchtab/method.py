@@ -1,5 +1,7 @@
 """SwitchTab: switched auto-encoders are effective tabular learners (Wu et al., AAAI 2024).
 
+Paper: https://arxiv.org/abs/2401.02013
+
 Two rows are corrupted and encoded, and each code is split into a mutual part m and a salient part s. The decoder must
 rebuild a row from its own parts, and also from its salient part with the mutual part of the other row: what is special
 to a row has to be in s. The salient part is the representation.
@@ -24,6 +26,7 @@ from tabbench.nn import (
     MLP,
     FeatureEncoder,
     FeatureTokenizer,
+    Hooks,
     NetworkEncoder,
     Objective,
     Pretext,
@@ -80,7 +83,12 @@ class SwitchedEncoder(NetworkEncoder):
         return code if self.config.export == "z" else torch.cat([salient, code], dim=-1)
 
     def _train(
-        self, table: Table, context: Context, n_outputs: int = 0, label_loss: LabelLoss | None = None
+        self,
+        table: Table,
+        context: Context,
+        n_outputs: int = 0,
+        label_loss: LabelLoss | None = None,
+        identity: tuple[Any, ...] = (),
     ) -> dict[str, Any]:
         self.initialise(table, context)
         config: SwitchTabConfig = self.config
@@ -112,7 +120,10 @@ class SwitchedEncoder(NetworkEncoder):
             context,
             epochs=config.epochs,
             batch_size=config.batch_size,
-            before_epoch=draw_pairs,
+            identity=(config, table, *identity),
+            generators=(generator,),
+            encode=self.encode,
+            hooks=Hooks(before_epoch=draw_pairs),
             validation=self._validation(task, train, count, context),
             patience=config.patience,
         )
@@ -170,7 +181,7 @@ class SwitchTabSupervised(SwitchedEncoder, JointMethod):
             ]
             return self.config.alpha * (losses[0] + losses[1])  # type: ignore[no-any-return]
 
-        self.diagnostics = self._train(train.features, context, task.n_outputs, label_loss)
+        self.diagnostics = self._train(train.features, context, task.n_outputs, label_loss, (train.y,))
 
 
 def with_validation(context: Context, validation: Labelled) -> Context:

@@ -1,14 +1,26 @@
 """Settings of T-JEPA. No torch here: planning a run reads this module."""
 
 from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from tabbench import Choice, Config, Float, load_presets
 
 PREFIXES = ("model_", "exp_")
 """Settings with these prefixes are also known without them: ``dim_hidden`` is ``model_dim_hidden``."""
+
+
+@cache
+def cpu_has_bf16() -> bool:
+    """Whether this machine's CPU multiplies bfloat16; where the system does not say (it is Linux that does), no."""
+    try:
+        flags = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").partition("\nflags")[2]
+    except OSError:
+        return False
+    return bool({"avx512_bf16", "amx_bf16"} & set(flags.partition("\n")[0].split()))
 
 
 class TJEPAConfig(Config):
@@ -33,11 +45,16 @@ class TJEPAConfig(Config):
     """Index embeddings: learned (paper), or fixed sines and cosines (the authors' code)."""
     n_reg: int = Field(default=1, ge=0, le=4)
     """Regularising [REG] tokens: never masked, never a target, dropped after the encoder."""
+    init: Literal["normal", "reference"] = "normal"
+    """Linear weights: truncated normal of 0.02; the authors' code leaves the input of attention to Xavier."""
     encoder: Literal["context", "target"] = "context"
     """Whose tokens are the representation: the context encoder's (paper) or its moving average's."""
-    scaling: Literal["standard", "minmax", "quantile"] = "standard"
-    """Numbers to zero mean and unit variance (paper), to [0, 1] (the authors' code, which collapses more easily), or to
-    a normal distribution by ranks."""
+    whiten: Literal["none", "pca"] = "none"
+    """PCA whitening of the representation, fitted on training rows; it is then flat. It was worse on California and
+    Jannis."""
+    scaling: Literal["standard", "minmax", "quantile"] = "quantile"
+    """Numbers to a normal distribution by ranks, to zero mean and unit variance (paper), or to [0, 1] (the authors'
+    code, which collapses more easily)."""
 
     # Masks
     mask_min_ctx_share: Annotated[float, Float(0.07, 0.15)] = Field(default=0.1363, gt=0, lt=1)
@@ -66,6 +83,8 @@ class TJEPAConfig(Config):
     """Attention heads of the predictor."""
     pred_dim_feedforward: int = Field(default=256, ge=1)
     """Hidden units of the predictor's feed-forward blocks, or of its MLPs."""
+    pred_last_block: bool = False
+    """LayerNorm, Linear and LayerNorm at the predictor's end, as at the encoder's; the authors' code has them."""
     pred_p_dropout: Annotated[float, Float(0.0, 0.01)] = Field(default=0.0, ge=0, lt=1)
     """Dropout of the predictor."""
 
@@ -84,18 +103,28 @@ class TJEPAConfig(Config):
     """Momentum of the target encoder at the first step."""
     model_ema_end: float = Field(default=1.0, ge=0, le=1)
     """Momentum of the target encoder at the last step; linear in between."""
+    frozen_target: bool = False
+    """A control: the target encoder stays as it was initialised."""
     probe_every: int = Field(default=20, ge=1)
     """Epochs between linear probes on validation; the best weights are kept. Without labels the last ones are."""
 
     # Machine
     micro_batch: int | None = Field(default=None, ge=1)
     """Rows whose gradients are computed at a time; None: what suits the processor's caches and the memory given."""
-    bf16: bool = False
-    """Train in mixed bfloat16 precision: for CUDA, slower on a CPU."""
+    bf16: bool | Literal["auto"] = "auto"
+    """Train in mixed bfloat16 precision; the representation is float32. On a CPU only products with weights are in
+    bfloat16. ``auto``, which is resolved when a run is planned: whether this CPU has it (AVX-512 BF16 or AMX)."""
     compile: bool = False
-    """Compile the training step with torch.compile: for CUDA, slower on a CPU."""
+    """Compile the loss and its gradients with torch.compile: for CUDA, slower on a CPU. Masks then have at most four
+    different numbers of features in a context and in a target, and an incomplete last batch is left out."""
     checkpoint_seconds: float = Field(default=60.0, ge=0)
     """Least time between two checkpoints, for runs that have a scratch folder."""
+
+    @field_validator("bf16")
+    @classmethod
+    def _resolve_bf16(cls, value: bool | str) -> bool:
+        """Part of a result's key, so that the machine that plans decides, not the one that runs."""
+        return cpu_has_bf16() if value == "auto" else bool(value)
 
     @model_validator(mode="after")
     def _check(self) -> Self:

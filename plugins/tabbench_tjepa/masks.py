@@ -28,27 +28,40 @@ class MaskSizes:
 
     Both numbers are uniform between a lowest and a highest share of the ``d`` features, and are drawn again until
     context and target fit side by side. The shares are made to fit small tables: at least one feature each, and
-    the lowest sizes together are at most ``d``.
+    the lowest sizes together are at most ``d``. With ``most``, each number is one of at most so many, evenly spaced.
     """
 
-    def __init__(self, d: int, context_shares: tuple[float, float], target_shares: tuple[float, float]) -> None:
+    def __init__(
+        self,
+        d: int,
+        context_shares: tuple[float, float],
+        target_shares: tuple[float, float],
+        most: int | None = None,
+    ) -> None:
         if d < 2:
-            raise DataError(f"T-JEPA predicts features from other features: a table with {d} of them is too narrow")
+            raise DataError(f"T-JEPA predicts features from other features: a table with n_features={d} is too narrow")
         self.d = d
         low_context = min(max(round(d * context_shares[0]), 1), d - 1)
         low_target = min(max(round(d * target_shares[0]), 1), d - low_context)
         # Sizes that fit with no size of the other kind are left out, so that at least half of the draws are accepted.
         self.context = (low_context, min(max(round(d * context_shares[1]), low_context), d - low_target))
         self.target = (low_target, min(max(round(d * target_shares[1]), low_target), d - low_context))
+        self.choices = [spaced(*bounds, most) for bounds in (self.context, self.target)]
 
     def draw(self, generator: torch.Generator) -> tuple[int, int]:
         """``n_ctx`` and ``n_tgt``; the generator is on the CPU, because the sizes are shapes."""
         while True:
-            n_ctx, n_tgt = (
-                int(torch.randint(low, high + 1, (), generator=generator)) for low, high in (self.context, self.target)
-            )
+            n_ctx, n_tgt = (sizes[int(torch.randint(len(sizes), (), generator=generator))] for sizes in self.choices)
             if n_ctx + n_tgt <= self.d:
                 return n_ctx, n_tgt
+
+
+def spaced(low: int, high: int, most: int | None) -> list[int]:
+    """The whole numbers from ``low`` to ``high``, or at most ``most`` of them, evenly spaced."""
+    n = high - low + 1
+    if most is None or n <= most:
+        return list(range(low, high + 1))
+    return [low + round(i * (n - 1) / (most - 1)) for i in range(most)]
 
 
 def draw_masks(

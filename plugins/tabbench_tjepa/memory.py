@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import torch
-
 from tabbench_tjepa.config import TJEPAConfig
 
 CACHED_TOKENS = 8192
@@ -22,11 +18,6 @@ RESIDENT = 0.25
 """Share of a GPU's free memory that a table may take; a larger one stays outside, and only its batches move."""
 
 
-def device_memory(device: str, memory: int | None) -> int | None:
-    """Bytes for data and activations: what is free on a GPU; else what the job was given, None if nothing was said."""
-    return torch.cuda.mem_get_info(device)[0] if torch.device(device).type == "cuda" else memory
-
-
 def micro_batch_rows(
     config: TJEPAConfig, n_rows: int, d: int, sizes: tuple[int, int], device: str, memory: int | None
 ) -> int:
@@ -38,20 +29,16 @@ def micro_batch_rows(
         rows = max(CACHED_TOKENS // _predictor_tokens(config, d, sizes), 1)
     if memory is not None:
         rows = min(rows, max(int(USABLE * memory) // _bytes_per_row(config, d, sizes), 1))
-    return min(rows, n_rows)
+    rows = min(rows, n_rows)
+    if config.compile:  # parts of one size are one shape
+        rows = next(size for size in range(rows, 0, -1) if n_rows % size == 0)
+    return rows
 
 
 def encode_rows(config: TJEPAConfig, d: int, device: str) -> int:
     """Rows that are encoded at a time."""
     tokens = CACHED_TOKENS if device == "cpu" else DEVICE_TOKENS
     return max(tokens // (d + config.n_reg), 1)
-
-
-def parts(n: int, size: int) -> Iterator[slice]:
-    """``range(n)`` in parts of nearly equal length, none longer than ``size``."""
-    count = max(-(-n // size), 1)
-    for i in range(count):
-        yield slice(i * n // count, (i + 1) * n // count)
 
 
 def _predictor_tokens(config: TJEPAConfig, d: int, sizes: tuple[int, int]) -> int:

@@ -1,34 +1,40 @@
 """T-JEPA: augmentation-free self-supervised learning for tabular data (Thimonier et al., ICLR 2025).
 
+Paper: https://arxiv.org/abs/2410.05016
+Authors' code: https://github.com/jose-melo/t-jepa, commit e07ea70. Read, not copied.
+
 From the representation of a random subset of a row's features (context), a predictor finds the representation of other,
 disjoint subsets (targets) of the same row. The context encoder and the predictor learn by gradients; the target encoder
 is a moving average of the context encoder. There is no augmentation, no decoder to data space and no negative pair.
 
 Where the paper and the authors' code differ, this is the paper: K different target masks, [REG] never masked and never
-a target, standardised inputs, training rows only. ``masks.py`` has the masking strategy, ``networks.py`` the encoders,
-the predictor and the loss, ``training.py`` the optimisation, ``config.py`` the settings.
+a target, training rows only. Read it in the paper's order: ``masks.py`` (masking strategy), ``networks.py`` (tokens,
+[REG], encoders, Eq. 1 to 4, predictor), ``objective.py`` (loss, Eq. 5, and moving average), ``training.py`` (a step),
+then this file (the method in the harness). ``alternatives.py`` has what the paper discarded.
 """
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
-from tabbench import Context, DataError, Representation, Scaler, SSLMethod, State, Table
-from tabbench.nn import TokenRows, load_module, module_state, seeded
+from tabbench import Context, DataError, Representation, Scaler, SSLMethod, State, Table, TrainableEncoder
+from tabbench.nn import TokenRows, empty_array, load_module, module_state, seeded
 from tabbench_tjepa.config import TJEPAConfig
+from tabbench_tjepa.finetuning import TokenNetwork
 from tabbench_tjepa.masks import MaskSizes
 from tabbench_tjepa.memory import encode_rows
-from tabbench_tjepa.networks import Encoder, TJEPANetworks
-from tabbench_tjepa.training import Training
+from tabbench_tjepa.networks import Encoder
+from tabbench_tjepa.objective import TJEPANetworks
+from tabbench_tjepa.training import train
+from tabbench_tjepa.whitening import FITTED_ROWS, Whitening, check_width
 
-MAPPED_BYTES = 1 << 30
-"""A larger representation is written to a temporary memory-mapped file; where the memory is known, a quarter of it."""
+COMPILED_SIZES = 4
+"""Numbers of features of a context, and of a target, in a compiled training: each pair is a shape to compile for."""
 SCALED_AT_ONCE = 8192
 """Rows; the scaler works in double precision."""
 
@@ -40,14 +46,22 @@ class TJEPA(SSLMethod):
     config: TJEPAConfig
     memory: int | None = None
     scratch: Path | None = None
+    whitening: Whitening | None = None
 
     def initialise(self, table: Table, context: Context) -> None:
         """Fit the scaler on ``table`` and build the networks: all that comes before the first step."""
+        self._prepare(table, context)
+        self._fit_whitening(table)
+
+    def _prepare(self, table: Table, context: Context) -> None:
         if not len(table):
             raise DataError("T-JEPA cannot learn from a table without rows")
         self.schema = table.schema
         self.device, self.memory, self.scratch = context.device, context.memory, context.scratch
         self.sizes = self._mask_sizes()
+        self.whitening = None  # the probe looks at tokens as they are
+        if self.config.whiten == "pca":
+            check_width(self.schema.n_features, self.config.model_dim_hidden)
         self.scaler = Scaler(self.config.scaling).fit(table.numeric)
         self.missing: NDArray[np.bool_] = np.any(np.isnan(table.numeric), axis=0)
         with seeded(context.seed("init")):
@@ -55,10 +69,9 @@ class TJEPA(SSLMethod):
         self.networks.eval()
 
     def pretrain(self, table: Table, context: Context) -> None:
-        self.initialise(table, context)
-        with seeded(context.seed("dropout"), self.device):
-            Training(self, table, context).run()
-        self.networks.eval()
+        self._prepare(table, context)
+        self.diagnostics = train(self, table, context)
+        self._fit_whitening(table)
 
     @property
     def representation_encoder(self) -> Encoder:
@@ -67,20 +80,30 @@ class TJEPA(SSLMethod):
 
     @torch.no_grad()
     def encode(self, table: Table) -> Representation:
-        """Tokens ``(rows, d, h)`` of the whole rows, nothing masked, [REG] dropped."""
-        shape = (len(table), self.schema.n_features, self.config.model_dim_hidden)
-        array = self._empty(shape)
+        """Tokens ``(rows, d, h)`` of the whole rows, nothing masked, [REG] dropped; flat if they are whitened."""
+        of_row: tuple[int, ...] = (self.schema.n_features, self.config.model_dim_hidden)
+        if self.whitening is not None:
+            of_row = (self.whitening.directions.shape[1],)
+        array = empty_array((len(table), *of_row), self.memory, self.scratch)
         at_once = encode_rows(self.config, self.schema.n_features, self.device)
         for start in range(0, len(table), at_once):
             part = slice(start, start + at_once)
             tokens = self.embed(self.rows(table.take(part)).to(self.device))
-            array[part] = tokens.cpu().numpy()
+            array[part] = (tokens if self.whitening is None else self.whitening(tokens)).cpu().numpy()
         return Representation(array)
 
     def embed(self, rows: TokenRows) -> Tensor:
         """``(rows, d, h)`` of rows on the method's device, in one piece."""
         tokens: Tensor = self.representation_encoder(rows)
         return tokens.transpose(0, 1)
+
+    def trainable_encoder(self) -> TrainableEncoder:
+        def prepare(table: Table) -> tuple[Tensor, ...]:
+            rows = self.rows(table)
+            return rows.numeric, rows.missing, rows.categorical
+
+        network: nn.Module = TokenNetwork(self.representation_encoder, self.config)
+        return TrainableEncoder(network if self.whitening is None else nn.Sequential(network, self.whitening), prepare)
 
     def rows(self, table: Table) -> TokenRows:
         """The table's rows, scaled, on the CPU."""
@@ -100,6 +123,7 @@ class TJEPA(SSLMethod):
             "missing": self.missing,
             **module_state(self.networks.context_encoder, "context_encoder"),
             **module_state(self.networks.target_encoder, "target_encoder"),
+            **({} if self.whitening is None else module_state(self.whitening, "whitening")),
         }
 
     def set_state(self, state: State) -> None:
@@ -111,6 +135,16 @@ class TJEPA(SSLMethod):
         load_module(self.networks.context_encoder, state, "context_encoder")
         load_module(self.networks.target_encoder, state, "target_encoder")
         self.networks.to(self.device).eval()
+        self.whitening = None
+        if self.config.whiten == "pca":
+            mean, directions = (torch.from_numpy(state[f"whitening.{name}"]) for name in ("mean", "directions"))
+            self.whitening = Whitening(mean, directions).to(self.device)
+
+    def _fit_whitening(self, table: Table) -> None:
+        """Of the encoder as it stands, on some of the training rows."""
+        if self.config.whiten == "pca":
+            rows = np.unique(np.linspace(0, len(table) - 1, FITTED_ROWS).astype(int))
+            self.whitening = Whitening.fit(self.encode(table.take(rows)).array).to(self.device)
 
     def _mask_sizes(self) -> MaskSizes:
         config = self.config
@@ -118,13 +152,5 @@ class TJEPA(SSLMethod):
             self.schema.n_features,
             (config.mask_min_ctx_share, config.mask_max_ctx_share),
             (config.mask_min_trgt_share, config.mask_max_trgt_share),
+            COMPILED_SIZES if config.compile else None,
         )
-
-    def _empty(self, shape: tuple[int, int, int]) -> NDArray[np.float32]:
-        """An array in memory, or in a temporary file that goes when the array does."""
-        if np.prod(shape) * 4 <= (MAPPED_BYTES if self.memory is None else self.memory // 4):
-            return np.empty(shape, dtype=np.float32)
-        if self.scratch is not None:  # the system's folder for temporary files may be memory, too
-            self.scratch.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=self.scratch) as file:
-            return np.memmap(file, dtype=np.float32, mode="w+", shape=shape)

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from tabbench import Choice, Config, Float, load_presets
+from tabbench import Choice, Config, Float, Int, load_presets
 
 LONG_TRAINING = 20
 """Trainings of more epochs than this stop early, unless the user decides."""
@@ -51,3 +51,16 @@ class VIMEConfig(Config):
     @classmethod
     def presets(cls) -> Mapping[str, Mapping[str, Any]]:
         return load_presets(__package__)
+
+
+class VIMESemiConfig(VIMEConfig):
+    """Both stages. Learning rate, batch size and architecture of the predictor are those of the downstream model."""
+
+    beta: Annotated[float, Float(0.1, 10.0, log=True)] = Field(1.0, ge=0)
+    """Weight of the consistency term; 0 leaves a predictor on the frozen encoder."""
+    copies: Annotated[int, Int(2, 20)] = Field(3, ge=2)
+    """Corrupted copies K of each row."""
+    semi_epochs: int = Field(50, ge=1)
+    """Passes of the second stage over all rows, at most."""
+    semi_patience: int | None = Field(8, ge=1)
+    """Stop after so many epochs without a better loss on labelled validation rows; None: never."""

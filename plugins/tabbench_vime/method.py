@@ -1,5 +1,8 @@
 """VIME, the self-supervised stage: value imputation and mask estimation (Yoon et al., NeurIPS 2020).
 
+Paper: https://papers.nips.cc/paper/2020/hash/7d97667a3e056acab9aaf653807b4a03-Abstract.html
+Authors' code: https://github.com/jsyoon0823/VIME, commit d672f4f. It has no licence: read, not copied.
+
 A random part of a row's entries is replaced by values of other rows. From the corrupted row an encoder must say which
 entries were replaced, and restore them. The paper's second stage, a semi-supervised predictor, needs labels and is no
 part of this plugin.
@@ -15,6 +18,7 @@ from tabbench import Context, SSLMethod, Table
 from tabbench.nn import (
     MLP,
     FeatureEncoder,
+    Hooks,
     NetworkEncoder,
     OriginalColumns,
     Pretext,
@@ -62,9 +66,11 @@ class VIME(NetworkEncoder, SSLMethod):
 
         def draw_corruption() -> None:
             nonlocal corrupted
-            if corrupted is train or not self.config.static_corruption:
-                swapped = permute_columns(train, generator, originals)
-                corrupted = replace_at_random(train, swapped, self.config.p_m, generator, originals)
+            swapped = permute_columns(train, generator, originals)
+            corrupted = replace_at_random(train, swapped, self.config.p_m, generator, originals)
+
+        if self.config.static_corruption:
+            draw_corruption()
 
         self.diagnostics = train_pretext(
             heads,
@@ -73,7 +79,10 @@ class VIME(NetworkEncoder, SSLMethod):
             context,
             epochs=self.config.epochs,
             batch_size=self.config.batch_size,
-            before_epoch=draw_corruption,
+            identity=(self.config, table),
+            generators=(generator,),
+            encode=self.encode,
+            hooks=Hooks() if self.config.static_corruption else Hooks(before_epoch=draw_corruption),
             validation=self._validation(heads, train, context),
             patience=self.config.stops_after,
         )

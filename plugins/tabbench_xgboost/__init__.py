@@ -11,7 +11,10 @@ def tabbench_models() -> list[Plugin]:
             "tabbench_xgboost.model:XGBoost",
             config="tabbench_xgboost.config:XGBoostConfig",
             summary="gradient boosted trees",
-            revision=2,
+            revision=3,
             paper="Chen and Guestrin, KDD 2016",
+            url="https://arxiv.org/abs/1603.02754",
+            code="https://github.com/dmlc/xgboost",
+            bibtex="tabbench_xgboost:citation.bib",
         )
     ]

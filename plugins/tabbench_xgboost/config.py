@@ -15,8 +15,11 @@ class XGBoostConfig(Config):
     """Boosting rounds if early stopping does not end the training before; at most 200 for more than 200 classes."""
     patience: Annotated[int, Field(ge=1)] = 50
     """Rounds without a better validation score after which training ends."""
-    stop_on: Literal["metric", "loss"] = "metric"
-    """What early stopping watches on validation: error rate or RMSE, or the loss."""
+    stop_on: Literal["metric", "loss"] = "loss"
+    """What early stopping watches on validation: error rate or RMSE, or the loss.
+
+    Accuracy stays the same for many rounds while the loss still falls: training would end too early.
+    """
     lr: Annotated[float, Field(gt=0), Float(1e-5, 1.0, log=True)] = 0.05
     """Learning rate."""
     max_depth: Annotated[int, Field(ge=1), Int(3, 10)] = 6

@@ -8,7 +8,7 @@ import numpy as np
 import xgboost as xgb
 from numpy.typing import NDArray
 
-from tabbench import FIRST_LEVEL, Context, DownstreamModel, Features, Labelled, Representation, Task, UsageError
+from tabbench import FIRST_LEVEL, Context, DownstreamModel, Features, Labelled, Representation, State, Task, UsageError
 from tabbench.nn import MAX_FLAT_COLUMNS, flat_columns, max_flat_columns
 from tabbench_xgboost.config import XGBoostConfig
 
@@ -56,7 +56,7 @@ class XGBoost(DownstreamModel):
             "max_bin": max_bin,
             "max_cat_to_onehot": 4 if config.categories == "partition" else 2**31 - 1,
             "objective": objective,
-            "eval_metric": metric if config.stop_on == "metric" else loss,
+            "eval_metric": _watched(task, metric, loss) if config.stop_on == "metric" else loss,
             "tree_method": "hist",
             "device": context.device if context.device.startswith("cuda") else "cpu",
             "nthread": context.threads,
@@ -105,6 +105,22 @@ class XGBoost(DownstreamModel):
         output = np.asarray(self.booster.predict(data, iteration_range=(0, self.n_trees)), dtype=np.float32)
         return np.stack([1 - output, output], axis=1) if self.task.kind == "binary" else output
 
+    def get_state(self) -> State:
+        booster = np.frombuffer(bytes(self.booster.save_raw("ubj")), dtype=np.uint8)
+        return {"booster.ubj": booster, "sizes": np.array([self.n_trees, self.max_columns], dtype=np.int64)}
+
+    def set_state(self, state: State, task: Task, device: str = "cpu") -> None:
+        self.task, self.threads = task, 1
+        self.n_trees, self.max_columns = (int(size) for size in state["sizes"])
+        self.booster = xgb.Booster()
+        self.booster.load_model(bytearray(state["booster.ubj"].tobytes()))
+        self.booster.set_param({"device": device if device.startswith("cuda") else "cpu", "nthread": 1})
+
+
+def _watched(task: Task, metric: str, loss: str) -> str:
+    """The library's name of the main metric; it has no macro averages, for which the loss stands in."""
+    return {"": metric, "auroc": "auc", "mae": "mae", "r2": "rmse"}.get(task.metric, loss)
+
 
 class _Report(xgb.callback.TrainingCallback):
     """Tells the harness how far the training is; a deadline or a pruned trial ends it by an exception."""
@@ -116,7 +132,7 @@ class _Report(xgb.callback.TrainingCallback):
     def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
         if (epoch + 1) % REPORT_EVERY == 0:
             name, values = next(iter(evals_log["validation"].items()))
-            score = 1 - values[-1] if name.endswith("error") else -values[-1]
+            score = 1 - values[-1] if name.endswith("error") else values[-1] if name == "auc" else -values[-1]
             self.context.report(epoch + 1, self.n_rounds, validation=score)
         self.context.check_deadline(f"after {epoch + 1} of {self.n_rounds} rounds")  # one can take minutes
         return False

@@ -11,14 +11,33 @@ from typing import Annotated, NoReturn, TextIO
 import typer
 
 from tabbench import TabbenchError, __version__
-from tabbench.cli import data, embed, inspect, listing, plugins, replay, report, results, run, show, table
+from tabbench.cli import (
+    audit,
+    cite,
+    data,
+    embed,
+    fit,
+    inspect,
+    leaderboard,
+    listing,
+    plugins,
+    replay,
+    report,
+    results,
+    run,
+    show,
+    status,
+    table,
+)
 from tabbench.cli.mistakes import ParserError, UsageMistake, explain
+from tabbench.cli.options import CommandGroup
+from tabbench.cli.text import printable
 from tabbench.errors import TabbenchWarning
 
 UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
 """Errors of the disk, which the user can mend."""
 
-app = typer.Typer(
+app = CommandGroup(
     name="tabbench",
     help="Benchmark self-supervised learning on tabular data, with tables that can be believed.",
     no_args_is_help=True,
@@ -43,15 +62,21 @@ def common(
 
 
 app.command("run")(run.run)
+app.command("status")(status.status)
 app.command("table")(table.table)
 app.command("report")(report.report)
+app.command("leaderboard")(leaderboard.leaderboard)
 app.command("list")(listing.list_plugins)
 app.command("show")(show.show)
+app.command("cite")(cite.cite)
 app.command("inspect")(inspect.inspect)
 app.command("embed")(embed.embed)
 app.add_typer(data.app, name="data")
+app.command("fit")(fit.fit)
+app.command("predict")(fit.predict)
 app.command("replay")(replay.replay)
 app.add_typer(results.app, name="results")
+app.command("audit")(audit.audit)
 app.add_typer(plugins.app, name="plugins")
 
 
@@ -81,7 +106,7 @@ def main() -> None:
 
 
 def _leave(message: str, code: int) -> NoReturn:
-    print(f"tabbench: {message}", file=sys.stderr)
+    print(f"tabbench: {printable(message, limit=2000)}", file=sys.stderr)
     sys.exit(code)
 
 
@@ -98,7 +123,7 @@ def _shorten_warnings() -> None:
         line: str | None = None,
     ) -> None:
         if issubclass(category, TabbenchWarning):
-            print(f"tabbench: {message}", file=file or sys.stderr)
+            print(f"tabbench: {printable(str(message), limit=2000)}", file=file or sys.stderr)
         else:
             show(message, category, filename, lineno, file, line)
 

@@ -9,24 +9,35 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tabbench.cli.options import PluginFiles, split_names
+from tabbench.cli.options import CommandGroup, PluginFiles, split_names
 from tabbench.errors import DataError, TabbenchError, UsageError, unknown
 from tabbench.registry import make_registry
 
 if TYPE_CHECKING:
     from tabbench.data.cache import Manifest
-    from tabbench.data.files import TaskName
+    from tabbench.data.reading import Reading, TaskName
+    from tabbench.data.sources import SchemeTable
     from tabbench.data.summary import ColumnSummary
-    from tabbench.registry import Registry
+    from tabbench.registry import Entry, Registry
 
 SOME_FAILED = 3
 SHOWN_COLUMNS = 50
+LONGEST_NAME = 40
+SHORT_LIST = 3
+"""Up to this number of datasets, progress needs no counting."""
 
-app = typer.Typer(help="Fill the local cache of datasets, and look at what is in it.", no_args_is_help=True)
+app = CommandGroup(help="Fill the local cache of datasets, and look at what is in it.", no_args_is_help=True)
 
 AsJson = Annotated[bool, typer.Option("--json", help="JSON for programs.")]
 Categorical = Annotated[
     str, typer.Option("--categorical", metavar="A,B", help="Columns that hold categories though they are numbers.")
+]
+Numeric = Annotated[
+    str, typer.Option("--numeric", metavar="A,B", help="Columns that hold numbers: what is not one is missing.")
+]
+Drop = Annotated[str, typer.Option("--drop", metavar="A,B", help="Columns to leave out.")]
+Unlabelled = Annotated[
+    str, typer.Option("--unlabelled", metavar="FILE|drop", help="More rows without a target; drop: without any.")
 ]
 TaskOption = Annotated[
     str, typer.Option("--task", help="classification or regression, instead of what the target looks like.")
@@ -38,26 +49,21 @@ def fetch(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Datasets or groups, such as adult or paper.")],
     offline: Annotated[bool, typer.Option("--offline", help="Load nothing over the network.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Load again what is there already.")] = False,
+    jobs: Annotated[int, typer.Option(min=1, max=32, metavar="N", help="Downloads at a time.")] = 2,
     as_json: AsJson = False,
     plugin: PluginFiles = None,
 ) -> None:
-    """Load datasets into the cache; what is there already is left as it is."""
-    from tabbench.data.references import fetch as fetch_entry
+    """Load datasets into the cache; what is there already is left as it is, so that a second call resumes the first."""
+    from tabbench.data.sources import FileReference, find_sources
 
     registry = make_registry(plugin or [])
-    groups = registry.groups()
-    entries = {}
+    sources: dict[str, Entry | SchemeTable | Manifest] = {}
     for name in split_names(",".join(names)):
-        for entry in groups.get(name.lower()) or [registry.find("data", name)]:
-            entries[entry.name] = entry
-    manifests, failures = [], []
-    for entry in entries.values():
-        try:
-            manifests.append(fetch_entry(entry, registry, offline=offline, force=force, progress=_say))
-        except TabbenchError as error:
-            if len(entries) == 1:
-                raise
-            failures.append(str(error))
+        for source in find_sources(name, registry, offline=offline, refresh=force):
+            if isinstance(source, FileReference):
+                raise UsageError(f"{name} is a file: `tabbench data import NAME {source.path} --target T` caches it")
+            sources[source.name] = source
+    manifests, failures = _fetch_all(sources, registry, offline=offline, force=force, jobs=jobs)
     if as_json:
         _print_json([manifest.to_json() for manifest in manifests])
     else:
@@ -68,21 +74,59 @@ def fetch(
         raise typer.Exit(SOME_FAILED)
 
 
+def _fetch_all(
+    sources: dict[str, Entry | SchemeTable | Manifest], registry: Registry, *, offline: bool, force: bool, jobs: int
+) -> tuple[list[Manifest], list[str]]:
+    """Load several datasets at a time; one that fails does not stop the others, unless it is the only one."""
+    from concurrent.futures import ThreadPoolExecutor, as_completed
+
+    from tabbench.data.cache import Manifest
+    from tabbench.data.sources import fetch as fetch_source
+
+    def load(source: Entry | SchemeTable | Manifest) -> Manifest:
+        if isinstance(source, Manifest):
+            return source
+        return fetch_source(source, registry, offline=offline, force=force, progress=_say)
+
+    found: dict[str, Manifest] = {}
+    failures: dict[str, str] = {}
+    pool = ThreadPoolExecutor(min(jobs, len(sources)))
+    try:
+        waiting = {pool.submit(load, source): name for name, source in sources.items()}
+        for number, future in enumerate(as_completed(waiting)):
+            name = waiting[future]
+            try:
+                found[name] = future.result()
+                if len(sources) > SHORT_LIST:
+                    _say(f"{number + 1} of {len(sources)}: {name}, {found[name].rows:,} rows")
+            except TabbenchError as error:
+                if len(sources) == 1:
+                    raise
+                failures[name] = str(error)
+    finally:
+        pool.shutdown(cancel_futures=True)
+    return [found[name] for name in sources if name in found], [failures[name] for name in sources if name in failures]
+
+
 @app.command("import")
 def import_(
     name: Annotated[str, typer.Argument(help="Under which name: a known dataset's, or a new one.")],
     file: Annotated[Path, typer.Argument(help="CSV, TSV or parquet, also with .gz or .zst.")],
     target: Annotated[str, typer.Option("--target", help="Column to predict.")],
     categorical: Categorical = "",
+    numeric: Numeric = "",
+    drop: Drop = "",
     task: TaskOption = "",
+    unlabelled: Unlabelled = "keep",
     as_json: AsJson = False,
     plugin: PluginFiles = None,
 ) -> None:
     """Put a file into the cache under a name, so that machines without a network can use it."""
-    from tabbench.data.references import import_file
+    from tabbench.data.sources import import_file
 
     registry = make_registry(plugin or [])
-    manifest = import_file(name, file, target, registry, categorical=split_names(categorical), task=_parse_task(task))
+    reading = _make_reading(categorical, numeric, drop, task, unlabelled)
+    manifest = import_file(name, file, target, registry, reading)
     if as_json:
         _print_json(manifest.to_json())
     else:
@@ -134,10 +178,35 @@ def verify(
 
 
 @app.command()
+def remove(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Datasets as `tabbench data list` names them.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+) -> None:
+    """Take datasets out of the cache. Results are kept; a later run loads the data again."""
+    from tabbench.data.cache import cache_dir, list_cached
+    from tabbench.data.cache import remove as remove_manifest
+
+    cached = list_cached()
+    chosen: list[Manifest] = []
+    for name in names:
+        found = [manifest for manifest in cached if manifest.name.lower() == name.lower()]
+        if not found:
+            raise unknown("cached dataset", name, [manifest.name for manifest in cached])
+        chosen += found
+    for manifest in chosen:
+        folder = (cache_dir() / manifest.path).parent
+        size = sum(path.stat().st_size for path in folder.iterdir()) if dry_run else remove_manifest(manifest)
+        print(f"{'would remove' if dry_run else 'removed'} {manifest.name} ({size / 2**20:.1f} MB)")
+
+
+@app.command()
 def show(
     reference: Annotated[str, typer.Argument(metavar="NAME|FILE:TARGET", help="A dataset, or a file and its target.")],
     categorical: Categorical = "",
+    numeric: Numeric = "",
+    drop: Drop = "",
     task: TaskOption = "",
+    unlabelled: Unlabelled = "keep",
     as_json: AsJson = False,
     plugin: PluginFiles = None,
 ) -> None:
@@ -145,7 +214,7 @@ def show(
     from tabbench.data.summary import summarise
 
     registry = make_registry(plugin or [])
-    loaded, about = _look(reference, registry, split_names(categorical), _parse_task(task))
+    loaded, about = _look(reference, registry, _make_reading(categorical, numeric, drop, task, unlabelled))
     columns = summarise(loaded.frame, loaded.target, loaded.categorical)
     about |= {
         "rows": len(loaded.frame),
@@ -155,6 +224,10 @@ def show(
         "task": loaded.task,
         "source": loaded.source,
         "notes": list(loaded.notes),
+        "unlabelled": 0 if loaded.unlabelled is None else len(loaded.unlabelled),
+        "licence": loaded.licence,
+        "citation": loaded.citation,
+        "homepage": loaded.homepage,
     }
     if as_json:
         _print_json(about | {"columns": [column.to_json() for column in columns]})
@@ -162,15 +235,14 @@ def show(
         _print_summary(about, columns)
 
 
-def _look(
-    reference: str, registry: Registry, categorical: list[str], task: TaskName | None
-) -> tuple[Any, dict[str, Any]]:
+def _look(reference: str, registry: Registry, reading: Reading) -> tuple[Any, dict[str, Any]]:
     """A cleaned table, and what is known of it beside its columns."""
     from tabbench.contracts import LoadedData
-    from tabbench.data.cache import read_frame
+    from tabbench.data.cache import read_frame, read_unlabelled
     from tabbench.data.cleaning import clean
     from tabbench.data.files import read_file
-    from tabbench.data.references import FileReference, find_sources, peek_data, resolve_data
+    from tabbench.data.reading import DROP
+    from tabbench.data.sources import FileReference, find_sources, peek_data, resolve_data
 
     sources = find_sources(reference, registry)
     if len(sources) > 1:
@@ -178,13 +250,13 @@ def _look(
         raise UsageError(f"{reference!r} is a group of datasets; show one of them: {members}")
     source = sources[0]
     if isinstance(source, FileReference):
-        loaded = read_file(source.path, source.target, categorical=categorical, task=task)
+        loaded = read_file(source.path, source.target, reading)
         try:
-            return clean(loaded), {"name": source.name}
+            return clean(loaded, drop_unlabelled=reading.unlabelled == DROP), {"name": source.name}
         except DataError as error:
             raise DataError(f"{source.path}: {error}") from None
-    if categorical or task:
-        raise UsageError(f"--categorical and --task are for files; what {reference} holds is known")
+    if not reading.is_default:
+        raise UsageError(f"--categorical, --numeric, --drop and --task are for files; what {reference} holds is known")
     try:
         manifest = resolve_data(reference, registry, offline=True)[0]
     except DataError:
@@ -195,13 +267,22 @@ def _look(
         ) from None
     kind: TaskName = "regression" if manifest.task == "regression" else "classification"
     loaded = LoadedData(
-        read_frame(manifest), manifest.target, kind, manifest.categorical, manifest.source, manifest.notes
+        read_frame(manifest),
+        manifest.target,
+        kind,
+        manifest.categorical,
+        manifest.source,
+        manifest.notes,
+        licence=manifest.licence,
+        citation=manifest.citation,
+        homepage=manifest.homepage,
+        unlabelled=read_unlabelled(manifest) if manifest.unlabelled is not None else None,
     )
     return loaded, {"name": manifest.name, "key": manifest.key}
 
 
 def _cached(name: str, registry: Registry) -> list[Manifest]:
-    from tabbench.data.references import peek_data
+    from tabbench.data.sources import peek_data
 
     found = peek_data(name, registry)
     absent = [each for each, manifest in found if manifest is None]
@@ -210,12 +291,16 @@ def _cached(name: str, registry: Registry) -> list[Manifest]:
     return [manifest for _, manifest in found if manifest is not None]
 
 
-def _parse_task(task: str) -> TaskName | None:
-    if task in ("classification", "regression"):
-        return task  # type: ignore[return-value] # mypy does not narrow to literals here
-    if task:
-        raise unknown("task", task, ("classification", "regression"))
-    return None
+def _make_reading(categorical: str, numeric: str, drop: str, task: str, unlabelled: str) -> Reading:
+    from tabbench.data.reading import Reading, parse_task
+
+    return Reading(
+        categorical=tuple(split_names(categorical)),
+        numeric=tuple(split_names(numeric)),
+        drop=tuple(split_names(drop)),
+        task=parse_task(task),
+        unlabelled=unlabelled,
+    )
 
 
 def _say(line: str) -> None:
@@ -248,19 +333,25 @@ def _print_manifests(manifests: list[Manifest]) -> None:
 def _print_summary(about: dict[str, Any], columns: list[ColumnSummary]) -> None:
     from tabulate import tabulate
 
+    from tabbench.data.summary import shorten
+
     print(
         f"{about['name']}: {about['rows']:,} rows, {about['n_numeric']} numeric and {about['n_categorical']} "
         f"categorical features, {about['task']} of {about['target']!r} ({about['source']})"
     )
     shown = columns if len(columns) <= SHOWN_COLUMNS else [*columns[: SHOWN_COLUMNS - 1], columns[-1]]
     rows = [
-        (column.name, column.kind, f"{column.missing:,}", f"{column.distinct:,}", column.values) for column in shown
+        (shorten(column.name, LONGEST_NAME), column.kind, f"{column.missing:,}", f"{column.distinct:,}", column.values)
+        for column in shown
     ]
     headers = ("column", "kind", "missing", "distinct", "values")
     print(tabulate(rows, headers, tablefmt="plain", disable_numparse=True, colalign=("left", "left", "right", "right")))
     if len(shown) < len(columns):
         print(f"{len(columns) - len(shown)} more features are not shown; --json has all")
     _print_notes(about["notes"])
+    for what in ("licence", "citation", "homepage"):
+        if about[what]:
+            print(f"{what}: {' '.join(str(about[what]).split())}")
 
 
 def _print_notes(notes: tuple[str, ...] | list[str]) -> None:

@@ -40,10 +40,10 @@ def embed(
 
     Encoders of a benchmark are in RESULTS/artefacts/pretrain; each folder is one that --encoder takes.
     """
-    from tabbench.controls import NONE, UNTRAINED
-    from tabbench.plan import check_settings, choose
+    from tabbench.experiment.controls import NONE, UNTRAINED
+    from tabbench.experiment.settings import check_settings, choose
+    from tabbench.experiment.spec import make_spec, parse_setting
     from tabbench.registry import make_registry
-    from tabbench.spec import make_spec, parse_setting
 
     # Training can take hours: whatever would go wrong after it is told before.
     if out.suffix not in WRITERS:
@@ -71,9 +71,9 @@ def embed(
             f"{choice.name!r} learns with labels, and a file to embed has none: choose a label-free method"
         )
     if encoder is not None:
-        _check_encoder(encoder, choice.entry, registry)
+        check_encoder(encoder, choice.entry, registry)
     frame = _read(file)
-    from tabbench.resources import pick_device
+    from tabbench.running.resources import pick_device
 
     chosen = pick_device(device)
     method_class = registry.load(choice.entry)
@@ -107,7 +107,7 @@ def _check_writable(option: str, folder: Path) -> None:
         raise UsageError(f"{option} {folder}: nothing can be written into {place}")
 
 
-def _check_encoder(folder: Path, entry: "Entry", registry: "Registry") -> None:
+def check_encoder(folder: Path, entry: "Entry", registry: "Registry") -> None:
     """Refuse a folder without an encoder, or with that of another method."""
     try:
         stored = str(json.loads((folder / "method.json").read_text(encoding="utf-8"))["class"])
@@ -141,7 +141,7 @@ def _read(reference: str) -> Any:
 def _worth_having(frame: "pd.DataFrame", categorical: list[str]) -> "tuple[pd.DataFrame, list[str]]":
     """The columns that a benchmark would keep, and which of them are categorical."""
     from tabbench.data.cleaning import clean_features
-    from tabbench.data.tables import categorical_columns, no_column
+    from tabbench.frames import categorical_columns, no_column
 
     for name in categorical:
         if name not in frame.columns:
@@ -157,10 +157,10 @@ def _pretrain(method: Any, frame: Any, seed: int, device: str, categorical: list
     from rich.console import Console
     from rich.progress import Progress
 
-    from tabbench.cli.display import describe
     from tabbench.context import Context
-    from tabbench.job import Event
-    from tabbench.resources import available_cores
+    from tabbench.contracts.job import Event
+    from tabbench.running.display import describe
+    from tabbench.running.resources import available_cores
 
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("pretraining", total=None)
@@ -176,7 +176,7 @@ def _write(method: Any, frame: Any, out: Path) -> None:
     import numpy as np
     import pandas as pd
 
-    from tabbench.data.tables import to_table
+    from tabbench.frames import to_table
 
     array = method.encode(to_table(frame, method.schema)).array
     if out.suffix == ".npy":

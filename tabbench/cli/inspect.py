@@ -1,6 +1,8 @@
 """``tabbench inspect``: how a method's representation develops on a dataset, as numbers and as a page."""
 
 import sys
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +12,13 @@ from tabbench.cli.options import PluginFiles
 from tabbench.errors import UsageError
 
 if TYPE_CHECKING:
-    from tabbench.inspection import Importance, Snapshot
+    from tabbench.context import Context
+    from tabbench.data.cache import Manifest
+    from tabbench.data.prepare import SplitData
+    from tabbench.experiment.settings import Configured
+    from tabbench.registry import Registry
+    from tabbench.running.inspection import Inspection, Snapshot
+    from tabbench.running.rankings import Rankings
 
 SHOWN = 10
 """Features that are printed; the page has all of them."""
@@ -21,7 +29,7 @@ def inspect(
     data: Annotated[str, typer.Option(metavar="NAME", help="A dataset, or FILE:TARGET.")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the page.")] = Path("inspect.html"),
     snapshots: Annotated[int, typer.Option(min=1, metavar="N", help="How often to look while it is trained.")] = 8,
-    rows: Annotated[int | None, typer.Option(min=10, metavar="N", help="Only so many rows of the dataset.")] = None,
+    rows: Annotated[int | None, typer.Option(min=10, metavar="N", help="Use only N rows of the dataset.")] = None,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of the split and the initialisation.")] = 0,
     preset: Annotated[
         str | None,
@@ -30,110 +38,186 @@ def inspect(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME.KEY=VALUE", help="A setting; can be repeated.")
     ] = None,
+    ablate: Annotated[
+        str | None,
+        typer.Option(metavar="KEY=A,B", help="Train once more with each of these values, and draw them together."),
+    ] = None,
+    encoder: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Look at a stored encoder; nothing is trained.")
+    ] = None,
+    results: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Take the encoder from these results if it is there; keep the inspection."),
+    ] = None,
     device: Annotated[str, typer.Option(metavar="NAME", help="auto, cpu, cuda or mps.")] = "auto",
     offline: Annotated[bool, typer.Option("--offline", help="Never touch the network.")] = False,
     plugin: PluginFiles = None,
 ) -> None:
-    """Pretrain a method on a dataset and look at its representation: metrics over epochs, maps, feature importance.
+    """Pretrain a method on a dataset and look at its representation: metrics over epochs, maps, tokens, features.
 
     Metrics are those of the T-JEPA paper, over all pairs of up to 1,000 training rows: mean KL divergence of softmaxed
-    embeddings, mean distance, uniformity; and a linear probe on validation. Nothing is stored as a result.
+    embeddings, mean distance, uniformity; the effective rank; and a linear probe on validation.
     """
-    from tabbench.cli.run import default_preset
-    from tabbench.data.references import resolve_data
-    from tabbench.page import check_place, write_page
-    from tabbench.plan import check_settings, choose
     from tabbench.registry import make_registry
-    from tabbench.spec import make_spec, parse_setting
+    from tabbench.results.writing import check_place, write_file
 
     check_place(out)
+    if encoder is not None and (ablate is not None or settings):
+        raise UsageError("--encoder looks at an encoder as it is: leave out --ablate and --set")
     registry = make_registry(plugin or [])
-    given: dict[str, Any] = {"ssl": [ssl], "model": ["none"], "data": [data], "set": {}}
-    for text in settings or []:
-        name, key, value = parse_setting(text)
-        given["set"].setdefault(name, {})[key] = value
-    spec = make_spec({**given, **({"preset": preset} if preset else {})}, default_preset(given["data"], registry))
     entry = registry.find("ssl", ssl)
     if entry.plugin.uses_labels or not entry.plugin.untrained:
         raise UsageError(f"{entry.name!r} cannot be inspected: choose a label-free method with an encoder")
-    manifests = resolve_data(data, registry, offline=offline, progress=lambda line: print(line, file=sys.stderr))
-    if len(manifests) != 1:
-        raise UsageError(f"--data {data} is a group: name one of {', '.join(each.name for each in manifests)}")
-    choice = choose(spec, registry, "ssl", ssl, manifests[0].name)
-    check_settings(spec, registry, [choice])
-    method_class = registry.load(entry)
-    method = method_class(method_class.Config.resolve(choice.config, choice.name))
+    given = ablation_settings(entry.name, settings or [], ablate)
+    manifest = _find_data(registry, data, offline)
+    choices = {name: _choose(registry, ssl, data, manifest.name, preset, texts) for name, texts in given.items()}
 
     from tabbench.context import Context
     from tabbench.data.prepare import open_split
-    from tabbench.inspection import feature_importance, inspect_training
-    from tabbench.resources import available_cores, pick_device
+    from tabbench.running.resources import available_cores, pick_device
 
-    split = open_split(manifests[0], seed, rows)
+    split = open_split(manifest, seed, rows)
     context = Context(root_seed=seed, device=pick_device(device), threads=available_cores())
-    print(f"{'epoch':>5}  {'KL':>9}  {'distance':>9}  {'uniformity':>10}  {'probe':>8}")
-    found = inspect_training(method, split, context, snapshots, tell=lambda each: print(as_line(each), flush=True))
-    importance = feature_importance(method, split, context.threads)
-    if importance is not None:
-        print_importance(importance)
-    title = f"{choice.name} on {manifests[0].name}"
-    write_page(out, make_inspection_page(title, found, importance))
-    print(f"{out}: curves, {len(found)} maps" + (", importance of features" if importance is not None else ""))
+    if encoder is None and results is not None and ablate is None and not settings and rows is None:
+        encoder = stored_encoder(results, next(iter(choices.values())), manifest, seed)
+    look = partial(_inspect, registry, manifest, split, context, snapshots, encoder)
+    made = {name: look(choice, name) for name, choice in choices.items()}
+    (title, first), *others = made.items()
+    one = replace(first, ssl=title, ablation=dict(others)) if others else first
+    if one.rankings is not None:
+        print_features(one.rankings)
+
+    from tabbench.results.page.inspection import keep_inspection, make_inspection_page
+
+    write_file(out, make_inspection_page(one.to_json()))
+    if results is not None:
+        from tabbench.results.store import Store
+
+        keep_inspection(Store(results), one.to_json())
+    print(f"{out}: curves, {len(one.snapshots)} maps" + (", features" if one.rankings is not None else ""))
+
+
+def ablation_settings(ssl: str, settings: list[str], ablate: str | None) -> dict[str, list[str]]:
+    """The settings of each training, by what it is called on the page."""
+    if ablate is None:
+        return {ssl: settings}
+    key, sign, values = ablate.partition("=")
+    words = [value.strip() for value in values.split(",") if value.strip()]
+    if not sign or not key.strip() or not words:
+        raise UsageError(f"--ablate {ablate!r}: write KEY=VALUE,VALUE, for example n_reg=0,1")
+    name = key.strip() if "." in key else f"{ssl}.{key.strip()}"
+    return {f"{ssl}, {key.strip()}={word}": [*settings, f"{name}={word}"] for word in words}
+
+
+def _choose(
+    registry: "Registry", ssl: str, data: str, name_of_data: str, preset: str | None, settings: list[str]
+) -> "Configured":
+    from tabbench.experiment.settings import check_settings, choose, default_preset
+    from tabbench.experiment.spec import make_spec, parse_setting
+
+    given: dict[str, Any] = {"ssl": [ssl], "model": ["none"], "data": [data], "set": {}}
+    for text in settings:
+        name, key, value = parse_setting(text)
+        given["set"].setdefault(name, {})[key] = value
+    spec = make_spec({**given, **({"preset": preset} if preset else {})}, default_preset(given["data"], registry))
+    choice = choose(spec, registry, "ssl", ssl, name_of_data)
+    check_settings(spec, registry, [choice])
+    return choice
+
+
+def _find_data(registry: "Registry", data: str, offline: bool) -> "Manifest":
+    from tabbench.data.sources import resolve_data
+
+    manifests = resolve_data(data, registry, offline=offline, progress=lambda line: print(line, file=sys.stderr))
+    if len(manifests) != 1:
+        raise UsageError(f"--data {data} is a group: name one of {', '.join(each.name for each in manifests)}")
+    return manifests[0]
+
+
+def stored_encoder(results: Path, choice: "Configured", manifest: "Manifest", split: int) -> Path | None:
+    """The folder of the newest encoder of this method on this content and split, if a results folder has one."""
+    import hashlib
+
+    from tabbench.results.store import Store
+
+    records = [
+        record
+        for record in Store(results).records()
+        if record.status == "ok" and record.kind == "result" and record.hashes is not None and record.hashes.encoder
+        and (record.ssl, record.split, record.hashes.data) == (choice.name, split, manifest.key)
+    ]  # fmt: skip
+    wanted = {record.hashes.encoder: record.time for record in records if record.hashes is not None}
+    found: dict[float, Path] = {}
+    for state in sorted((results / "artefacts" / "pretrain").glob("*/state.safetensors")):
+        digest = hashlib.sha256(state.read_bytes()).hexdigest()
+        if digest in wanted:
+            found[wanted[digest]] = state.parent
+    return found[max(found)] if found else None
+
+
+def _inspect(
+    registry: "Registry",
+    manifest: "Manifest",
+    split: "SplitData",
+    context: "Context",
+    snapshots: int,
+    encoder: Path | None,
+    choice: "Configured",
+    title: str,
+) -> "Inspection":
+    """Train or load one encoder, and look at it."""
+    from tabbench.running.inspection import Inspection, describe_target, inspect_stored, inspect_training
+    from tabbench.running.rankings import rank_features
+
+    method_class = registry.load(choice.entry)
+    print(f"{title} on {manifest.name}" + ("" if encoder is None else f", stored in {encoder}"))
+    print(f"{'epoch':>5}  {'KL':>9}  {'distance':>9}  {'uniformity':>10}  {'rank':>7}  {'probe':>8}")
+
+    def tell(snapshot: "Snapshot") -> None:
+        print(as_line(snapshot), flush=True)
+
+    if encoder is None:
+        method = method_class(method_class.Config.resolve(choice.config, choice.name))
+        method.device = context.device
+        seen, curves = inspect_training(method, split, context, snapshots, tell)
+    else:
+        method = _load(method_class, encoder, choice, registry, split, context.device)
+        seen, curves = inspect_stored(method, split, context, tell)
+    rankings = rank_features(method, split, context.threads, context.root_seed)
+    target = describe_target(split, context, manifest.target)
+    source = "" if encoder is None else f"a stored encoder ({encoder.name[:12]}), not trained again"
+    return Inspection(choice.name, manifest.name, seen, curves, target, rankings, source=source)
+
+
+def _load(
+    method_class: Any, folder: Path, choice: "Configured", registry: "Registry", split: "SplitData", device: str
+) -> Any:
+    from tabbench.cli.embed import check_encoder
+
+    check_encoder(folder, choice.entry, registry)
+    method = method_class.load(folder, device)
+    if method.schema != getattr(split.train.features, "schema", None):
+        raise UsageError(
+            f"{folder} was trained on other columns or categories than these training rows: name its data, and its "
+            "split by --seed"
+        )
+    return method
 
 
 def as_line(snapshot: "Snapshot") -> str:
     return (
         f"{snapshot.epoch:>5}  {snapshot.kl:>9.4g}  {snapshot.distance:>9.4g}  {snapshot.uniformity:>10.4g}"
-        f"  {snapshot.probe:>8.4f}"
+        f"  {snapshot.effective_rank:>7.3g}  {snapshot.probe:>8.4f}"
     )
 
 
-def print_importance(importance: "Importance") -> None:
-    ranked = sorted(range(len(importance.names)), key=lambda j: -importance.variance[j])
-    print(f"\n{'feature':<24} {'embedding variance':>18}  {'gain of trees':>13}")
+def print_features(rankings: "Rankings") -> None:
+    """The features that stand out most, by the encoder's own measure, beside the gain of trees."""
+    first = next(iter(rankings.scores))
+    own, trees = rankings.scores[first], rankings.scores["gain of trees"]
+    ranked = sorted(range(len(rankings.names)), key=lambda j: -own[j])
+    print(f"\n{'feature':<24} {first:>25}  {'gain of trees':>13}")
     for j in ranked[:SHOWN]:
-        print(f"{importance.names[j][:24]:<24} {importance.variance[j]:>18.4g}  {importance.trees[j]:>13.4g}")
-    print(f"Kendall's tau of the two rankings: {importance.tau:.2f} (p = {importance.p_value:.2g})")
-
-
-def make_inspection_page(title: str, found: "list[Snapshot]", importance: "Importance | None") -> str:
-    """The page: curves, maps, and a table of features."""
-    from html import escape
-
-    from tabbench.page import chart, document, html_table, section, wide
-
-    epochs = [snapshot.epoch for snapshot in found]
-    curves = {
-        "mean pairwise KL divergence": [snapshot.kl for snapshot in found],
-        "mean pairwise distance": [snapshot.distance for snapshot in found],
-        "uniformity": [snapshot.uniformity for snapshot in found],
-        "linear probe on validation": [snapshot.probe for snapshot in found],
-    }
-    charts = "".join(chart(name, values, epochs) for name, values in curves.items())
-    maps = "".join(scatter(snapshot) for snapshot in found)
-    parts = [
-        f"<h1>{escape(title)}</h1>",
-        section("Over epochs", f'<div class="charts">{charts}</div>'),
-        section("Maps: the first two principal components of the same rows", f'<div class="charts">{maps}</div>'),
-    ]
-    if importance is not None:
-        ranked = sorted(range(len(importance.names)), key=lambda j: -importance.variance[j])
-        body = [[importance.names[j], f"{importance.variance[j]:.4g}", f"{importance.trees[j]:.4g}"] for j in ranked]
-        note = f"Kendall's tau of the two rankings: {importance.tau:.2f} (p = {importance.p_value:.2g})."
-        table = html_table(["feature", "embedding variance", "gain of trees"], body, "plain")
-        parts.append(section("Features", f'<p class="notes">{escape(note)}</p>' + wide(table)))
-    return document(f"tabbench inspect: {title}", "".join(parts))
-
-
-def scatter(snapshot: "Snapshot", size: int = 200) -> str:
-    """A map as points, scaled to its own extent: shape is what is shown."""
-    low, high = snapshot.map.min(axis=0), snapshot.map.max(axis=0)
-    span = (high - low).max() or 1.0
-    points = (snapshot.map - (low + high) / 2) / span * (size - 12) + size / 2
-    dots = "".join(f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="1.4"/>' for x, y in points)
-    caption = "untrained" if snapshot.epoch == 0 else f"epoch {snapshot.epoch}"
-    label = f"map, {caption}"
-    return (
-        f'<figure><svg width="{size}" height="{size}" role="img" aria-label="{label}">{dots}</svg>'
-        f"<figcaption>{caption}</figcaption></figure>"
-    )
+        print(f"{rankings.names[j][:24]:<24} {own[j]:>25.4g}  {trees[j]:>13.4g}")
+    place = list(rankings.scores).index("gain of trees")
+    print(f"Kendall's tau of the two rankings: {rankings.tau[0, place]:.2f} (p = {rankings.p_values[0, place]:.2g})")

@@ -13,13 +13,21 @@ from tabbench.errors import unknown
 from tabbench.hookspecs import KINDS
 from tabbench.registry import Entry, Registry, make_registry
 
-PLURALS = {"ssl": "ssl", "models": "model", "data": "data", "executors": "executor", "references": "reference"}
+PLURALS = {
+    "ssl": "ssl",
+    "models": "model",
+    "data": "data",
+    "schemes": "scheme",
+    "executors": "executor",
+    "references": "reference",
+}
 HOME = "tabbench-ssl"
 """Our own distribution."""
 HEADINGS = {
     "ssl": "SSL methods (--ssl)",
     "model": "Models (--model)",
     "data": "Datasets (--data)",
+    "scheme": "Data schemes (--data)",
     "executor": "Executors (--executor)",
     "reference": "References (table --against)",
 }
@@ -61,10 +69,13 @@ def _print_kind(registry: Registry, kind: str) -> None:
         labels = " (uses labels)" if entry.plugin.uses_labels else ""
         origin = "" if entry.distribution == HOME else f" ({entry.distribution} {entry.version})"
         print(f"  {_called(entry):<{width}}  {entry.plugin.summary}{labels}{paper}{origin}")
+    if kind == "scheme":
+        for entry in entries:
+            print(f"  {'suites':<{width}}  {', '.join(entry.plugin.shortcuts)}")
     if kind == "data":
         for group, members in registry.groups().items():
             print(f"  {group + ' =':<{width}}  {', '.join(entry.name for entry in members)}")
-        print(f"  {'FILE:TARGET':<{width}}  any CSV, TSV or parquet file and the name of its target column")
+        print(f"  {'FILE:TARGET':<{width}}  a file (CSV, TSV, parquet, Feather, Excel) and its target column")
     print()
 
 

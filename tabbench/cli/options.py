@@ -1,10 +1,44 @@
 """Options that several commands share."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 import typer
+import typer.core
+
+AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
+
+
+class _FlagsWithoutType:
+    """In the help a flag is its name alone, not ``--offline <bool>``."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        found: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in found:
+            if getattr(parameter, "is_flag", False) and parameter.metavar is None:
+                parameter.metavar = ""
+        return found
+
+
+class _Command(_FlagsWithoutType, typer.core.TyperCommand):
+    pass
+
+
+class _Group(_FlagsWithoutType, typer.core.TyperGroup):
+    pass
+
+
+class CommandGroup(typer.Typer):
+    """Commands of one kind; everything that has a help page of its own is made by it."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(cls=_Group, **options)
+
+    def command(self, name: str | None = None, **options: Any) -> Callable[[AnyFunction], AnyFunction]:
+        return super().command(name, cls=_Command, **options)
+
 
 PluginFiles = Annotated[
     list[Path] | None,

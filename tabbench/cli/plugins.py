@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tabbench.cli.options import PluginFiles
+from tabbench.cli.options import CommandGroup, PluginFiles
 from tabbench.errors import UsageError
 from tabbench.hookspecs import KIND_NAMES
 from tabbench.registry import make_registry
@@ -17,7 +17,7 @@ from tabbench.registry import make_registry
 if TYPE_CHECKING:
     from tabbench.testing import Subject, Verdict
 
-app = typer.Typer(help="Write a new plugin, check one.", no_args_is_help=True)
+app = CommandGroup(help="Write a new plugin, check one.", no_args_is_help=True)
 
 WORDS = {
     "passed": "pass",
@@ -30,12 +30,12 @@ WORDS = {
 
 @app.command("new")
 def new(
-    kind: Annotated[str, typer.Argument(help="ssl, model or dataset.")],
+    kind: Annotated[str, typer.Argument(help="ssl, joint, model, dataset, scheme, executor or reference.")],
     name: Annotated[str, typer.Argument(help="What users will type; the package becomes tabbench-NAME.")],
     into: Annotated[Path, typer.Option("--into", metavar="DIR", help="Where the folder tabbench-NAME goes.")] = Path(),
 ) -> None:
     """Write a package tabbench-NAME with a plugin that already works, its test, README, licence and CI example."""
-    from tabbench.scaffold import TEMPLATES, make_package, write_package
+    from tabbench.testing.scaffold import TEMPLATES, make_package, write_package
 
     files = make_package(kind.lower(), name, make_registry())
     folder = into / f"tabbench-{name}"
@@ -63,11 +63,14 @@ def check(
         list[str] | None,
         typer.Option("--expect", metavar="CHECK=REASON", help="A check that fails, and why; can be repeated."),
     ] = None,
+    time_limit: Annotated[
+        float | None, typer.Option("--time-limit", metavar="S", min=1, help="Seconds that one check may take; 120.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON for programs.")] = False,
     plugin: PluginFiles = None,
 ) -> None:
     """Check that a plugin keeps what tabbench promises in its name. Exit codes: 0 it does, 1 it does not."""
-    from tabbench.spec import parse_setting
+    from tabbench.experiment.spec import parse_setting
     from tabbench.testing import check_plugin
     from tabbench.testing.subject import find_subject
 
@@ -78,13 +81,18 @@ def check(
     if not as_json:
         print(_heading(subject), flush=True)
     verdicts = check_plugin(
-        subject, expected_failures=reasons, on_verdict=(lambda verdict: None) if as_json else print_verdict
+        subject,
+        expected_failures=reasons,
+        time_limit=time_limit,
+        on_verdict=(lambda verdict: None) if as_json else print_verdict,
     )
     if as_json:
         print(json.dumps([{**asdict(verdict), "ok": verdict.ok} for verdict in verdicts], indent=1))
     else:
         counts = Counter(WORDS[verdict.status] for verdict in verdicts)
         print(", ".join(f"{counts[word]} {word}" for word in WORDS.values() if counts[word]))
+        if subject.cannot_train:
+            print("the other checks need a plugin that trains, and were not run")
     sys.exit(0 if all(verdict.ok for verdict in verdicts) else 1)
 
 

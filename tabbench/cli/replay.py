@@ -2,6 +2,7 @@
 
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +12,8 @@ from tabbench.cli.options import DEFAULT_RESULTS, PluginFiles, ResultsFolder
 from tabbench.errors import UsageError
 
 if TYPE_CHECKING:
-    from tabbench.replay import Replay
+    from tabbench.results.record import Record
+    from tabbench.results.replay import Replay
 
 
 def replay(
@@ -21,6 +23,11 @@ def replay(
     data: Annotated[
         str | None, typer.Option(metavar="FILE:TARGET", help="Where the data are, if they were a file.")
     ] = None,
+    executor: Annotated[str, typer.Option(metavar="NAME", help="See: tabbench list executors.")] = "local",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME.KEY=VALUE", help="A setting of the executor; can be repeated."),
+    ] = None,
     offline: Annotated[bool, typer.Option("--offline", help="Never touch the network.")] = False,
     print_only: Annotated[bool, typer.Option("--print", help="Print the command and leave.")] = False,
 ) -> None:
@@ -29,7 +36,7 @@ def replay(
     Exit codes: 0 the same, 1 different, 2 it cannot be run again, which is said in one line.
     """
     from tabbench.cli.show import find_record
-    from tabbench.replay import compare, differences, prepare_replay
+    from tabbench.results.replay import check_again, differences, prepare_replay
 
     stored = find_record(results, record)
     if stored is None:
@@ -38,8 +45,8 @@ def replay(
     print(prepared.command, flush=True)
     if print_only:
         return
-    again = run_again(prepared, offline)
-    lines = compare(stored, again)
+    again = run_again(prepared, results, executor, settings or [], offline)
+    lines = check_again(stored, again)
     for line in lines:
         word = "same" if line.same else "DIFFERENT"
         print(f"{line.what:<12} stored {line.stored}  again {line.again}  {word}")
@@ -50,31 +57,40 @@ def replay(
     sys.exit(1)
 
 
-def run_again(prepared: "Replay", offline: bool) -> dict[str, Any]:
+def run_again(prepared: "Replay", results: Path, executor: str, settings: "Sequence[str]", offline: bool) -> "Record":
     """The record that a second run makes, with the device and the threads of the first."""
-    from tabbench.cli.display import make_display
-    from tabbench.cli.run import find_data
-    from tabbench.contracts import Executor, Limits
-    from tabbench.data.cache import cache_dir
-    from tabbench.execution import Execution
-    from tabbench.store import Store
+    from tabbench.data.gather import find_data
+    from tabbench.experiment.spec import parse_setting
+    from tabbench.results.store import Store
+    from tabbench.running.display import make_display
+    from tabbench.running.driver import run_plan
+    from tabbench.running.launch import make_launcher
 
     display = make_display(quiet=True, verbose=False)
-    plan, last = prepared.plan(*find_data(prepared.spec, prepared.registry, offline, display.say))
-    before = prepared.record["environment"]
-    limits = Limits(threads=before["threads"], device=before["device"])
-    executor_class = prepared.registry.load(prepared.registry.find("executor", "local"))
-    with tempfile.TemporaryDirectory(prefix="tabbench-replay-") as folder:
+    spec, before = prepared.spec, prepared.record.environment
+    manifests = find_data(
+        spec.data, prepared.registry, offline=offline, reading=spec.reading, rule=spec.rule, say=display.say
+    )
+    plan, last = prepared.plan(*manifests)
+    assert before is not None
+    registry = prepared.registry
+    entry = registry.find("executor", executor)
+    given = [parse_setting(text) for text in settings]
+    for name, key, _ in given:
+        if name.lower() != entry.name:
+            raise UsageError(f"--set {name}.{key}: here only settings of the executor {entry.name!r} can be set")
+    limits: dict[str, Any] = {"jobs": 1, "threads": spec.threads, "device": before.device}
+    own = {key: value for _, key, value in given}
+    launcher = make_launcher(registry, entry.name, settings=own, **limits)
+    # The nodes of a cluster see the results folder, and not our temporary one.
+    place = results if launcher.start.patience else None
+    with tempfile.TemporaryDirectory(prefix=".replay-", dir=place) as folder:
         store = Store(Path(folder))
-
-        def start() -> Executor:
-            started: Executor = executor_class(1, limits, store.root / "logs")
-            return started
-
-        execution = Execution(plan, prepared.registry, store, display, cache=str(cache_dir().absolute()))
-        summary = execution.run(start)
+        summary = run_plan(plan, store, launcher, display)
+        if summary.interrupted:
+            raise KeyboardInterrupt
         for step, outcome in summary.failures:
-            raise UsageError(f"the job failed this time: {step.job.label}: {outcome.error}")
+            raise UsageError(f"the job failed this time: {step.label}: {outcome.error}")
         store.refresh()
         again = store.record(last.key)
     assert again is not None

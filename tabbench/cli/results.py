@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from tabbench.cli.options import DEFAULT_RESULTS, ResultsFolder
+from tabbench.cli.options import DEFAULT_RESULTS, CommandGroup, ResultsFolder
 
-app = typer.Typer(help="Join result folders.", no_args_is_help=True)
+app = CommandGroup(help="Join result folders.", no_args_is_help=True)
 
 
 @app.callback()
@@ -26,8 +26,8 @@ def merge(
     Records of the same job must have the same evidence (the hash of the predictions). Where they differ, neither is
     taken, and what is already in the results stays. Exit codes: 0 all taken, 1 something was refused.
     """
-    from tabbench.merge import merge_results
-    from tabbench.store import Store
+    from tabbench.results.merge import merge_results
+    from tabbench.results.store import Store
 
     merged = merge_results(list(dict.fromkeys(folders)), Store(results))
     for folder, added in merged.added.items():

@@ -1,26 +1,24 @@
 """``tabbench run``: spec -> plan -> jobs -> executor -> store -> table."""
 
-import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tabbench.cli.dry_run import print_plan
 from tabbench.cli.options import DEFAULT_RESULTS, PluginFiles, ResultsFolder, split_names
-from tabbench.errors import UsageError
+from tabbench.errors import UsageError, unknown
 
 if TYPE_CHECKING:
-    from tabbench.cli.display import PlainDisplay
-    from tabbench.data.cache import Manifest
-    from tabbench.registry import Entry, Registry
-    from tabbench.spec import Preset, Spec
+    from tabbench.experiment.spec import Spec
+    from tabbench.registry import Registry
+    from tabbench.results.locks import LockKind
+    from tabbench.results.store import Store
+    from tabbench.running.launch import Launcher
 
 FAILED, INTERRUPTED = 3, 130
-DEFAULT_DATA = "demo"
 
 
 def run(
@@ -30,11 +28,32 @@ def run(
         str | None, typer.Option(metavar="A,B", help="Downstream models; see: tabbench list models.")
     ] = None,
     data: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Datasets, demo, paper, or FILE:TARGET.", show_default="demo")
+        str | None,
+        typer.Option(metavar="A,B", help="Datasets, demo, openml:ID, cc18, FILE:TARGET.", show_default="demo"),
     ] = None,
     preset: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="quick, standard or paper.", show_default="quick for demo, else standard"),
+    ] = None,
+    protocol: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help="frozen, finetune: how an encoder is used.", show_default="frozen"),
+    ] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help="Labelled training rows: 1%,10% or 50,200.", show_default="100%"),
+    ] = None,
+    validation_labels: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="same: the same share, at least 32; or all.", show_default="same"),
+    ] = None,
+    probe: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Labels that choose an encoder's weights: kept, or never any.",
+            show_default="never if some labels are hidden",
+        ),
     ] = None,
     splits: Annotated[int | None, typer.Option(min=1, metavar="K", help="Data splits.")] = None,
     seeds: Annotated[int | None, typer.Option(min=1, metavar="N", help="Initialisations of each model.")] = None,
@@ -48,20 +67,66 @@ def run(
     controls: Annotated[
         str | None, typer.Option(metavar="A,B", help='none, untrained or "".', show_default="by the preset")
     ] = None,
-    rows: Annotated[int | None, typer.Option(min=10, metavar="N", help="Only so many rows of each dataset.")] = None,
+    rows: Annotated[int | None, typer.Option(min=10, metavar="N", help="Use only N rows of each dataset.")] = None,
+    split_column: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="It says train, validation, test, or the fold.")
+    ] = None,
+    group: Annotated[str | None, typer.Option(metavar="COLUMN", help="Keep rows of a group on one side.")] = None,
+    time: Annotated[str | None, typer.Option(metavar="COLUMN", help="Train on the past, test on the future.")] = None,
+    folds: Annotated[
+        str | None, typer.Option(metavar="K", help="Cross-validation; server: the folds of an OpenML task.")
+    ] = None,
+    duplicates: Annotated[
+        str | None, typer.Option(metavar="keep|group", help="group: keep equal rows on one side.")
+    ] = None,
+    transductive: Annotated[
+        bool | None, typer.Option("--transductive", help="Pretrain on unlabelled rows of the test side, too.")
+    ] = None,
     categorical: Annotated[
         str | None, typer.Option(metavar="A,B", help="Columns of FILE:TARGET to take as categories.")
     ] = None,
+    numeric: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Columns of FILE:TARGET to take as numbers.")
+    ] = None,
+    drop: Annotated[str | None, typer.Option(metavar="A,B", help="Columns of FILE:TARGET to leave out.")] = None,
+    task: Annotated[
+        str | None, typer.Option(metavar="NAME", help="classification or regression.", show_default="by the target")
+    ] = None,
+    unlabelled: Annotated[
+        str | None,
+        typer.Option(metavar="FILE|drop", help="More rows without a target for pretraining; drop: without any."),
+    ] = None,
     device: Annotated[str, typer.Option(metavar="NAME", help="auto, cpu, cuda or mps.")] = "auto",
     jobs: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Jobs at a time.", show_default="one a core")
+        int | None, typer.Option(min=1, metavar="N", help="Jobs at a time.", show_default="cores / threads")
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="What tuning, stopping, probe and ranks look at: auroc, log_loss, balanced_accuracy, "
+            "macro_f1, mae, ...",
+            show_default="accuracy, RMSE",
+        ),
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Threads of each job; part of what is run.", show_default="1")
     ] = None,
     budget: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Start no job after so long: 30m, 2h. The next run goes on.")
+        str | None, typer.Option(metavar="TIME", help="Start no job after this time: 30m, 2h. The next run resumes.")
     ] = None,
     timeout: Annotated[float | None, typer.Option(min=0.1, metavar="S", help="Seconds a job may take.")] = None,
     memory: Annotated[float | None, typer.Option(min=0.1, metavar="GB", help="Memory a job may use.")] = None,
+    retries: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Start a job again whose worker was killed or lost.")
+    ] = 2,
     executor: Annotated[str, typer.Option(metavar="NAME", help="See: tabbench list executors.")] = "local",
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Drive the run in the background, or as a job of the cluster.")
+    ] = False,
+    lock: Annotated[
+        str, typer.Option(metavar="KIND", help="flock, or lease where the file system has no locks.")
+    ] = "flock",
     results: ResultsFolder = DEFAULT_RESULTS,
     plugin: PluginFiles = None,
     offline: Annotated[bool, typer.Option("--offline", help="Never touch the network.")] = False,
@@ -77,83 +142,97 @@ def run(
 
     Exit codes: 0 all done, 2 wrong usage, 3 some jobs failed or were not reached, 130 interrupted.
     """
-    from tabbench.cli.display import make_display
-    from tabbench.cli.dry_run import print_plan
-    from tabbench.plan import make_plan
+    from tabbench.cli.table import show
+    from tabbench.data.gather import find_data, freeze
+    from tabbench.experiment.plan import check_spec, make_plan
     from tabbench.registry import make_registry
-    from tabbench.spec import make_spec, parse_setting, read_experiment
-    from tabbench.store import Store
+    from tabbench.results.store import Store
+    from tabbench.results.tabulate import tabulate
+    from tabbench.running.display import make_display
+    from tabbench.running.driver import run_plan
+    from tabbench.running.launch import make_launcher
 
-    given: dict[str, Any] = read_experiment(experiment) if experiment is not None else {}
-    lists = {"ssl": ssl, "model": model, "data": data, "controls": controls, "categorical": categorical}
-    replaced = {name: split_names(value) for name, value in lists.items() if value is not None}
-    # Settings of a plugin go with it when the command line leaves it out of the file's list.
-    left_out = {name for kind in replaced for name in given.get(kind, []) if name not in replaced[kind]}
-    if "set" in given:
-        given["set"] = {name: values for name, values in given["set"].items() if name not in left_out}
-    given |= replaced
-    values = {"preset": preset, "splits": splits, "seeds": seeds, "trials": trials, "ssl_trials": ssl_trials}
-    values |= {"sampler": sampler, "rows": rows}
-    given |= {name: value for name, value in values.items() if value is not None}
-    for text in settings or []:
-        name, key, value = parse_setting(text)
-        given.setdefault("set", {}).setdefault(name, {})[key] = value
+    lists = {"ssl": ssl, "model": model, "data": data, "controls": controls, "protocol": protocol, "labels": labels}
+    lists |= {"categorical": categorical, "numeric": numeric, "drop": drop}
+    options: dict[str, Any] = {name: split_names(value) for name, value in lists.items() if value is not None}
+    options |= {"preset": preset, "splits": splits, "seeds": seeds, "trials": trials, "ssl_trials": ssl_trials}
+    options |= {"sampler": sampler, "rows": rows, "validation_labels": validation_labels, "probe": probe}
+    options |= {"task": task, "unlabelled": unlabelled, "duplicates": duplicates, "transductive": transductive}
+    options |= {"split_column": split_column, "group": group, "time": time, "folds": folds}
+    options |= {"threads": threads, "metric": metric}
     registry = make_registry(plugin or [])
     for problem in registry.problems:
         print(f"tabbench: {problem}", file=sys.stderr)
-    for option, kind in (("ssl", "ssl"), ("model", "model")):
-        if not given.get(option):
-            raise UsageError(f"--{option} is missing. Available: {', '.join(registry.names(kind))}.")
-    spec = make_spec(given, default_preset(given.get("data", [DEFAULT_DATA]), registry))
-    # Wrong names are told before anything is downloaded.
-    options = Options(
-        registry.find("executor", executor),
-        jobs,
-        _device(device),
-        timeout,
-        memory,
-        _seconds(budget),
-        results,
-        fail_fast,
-    )
-    make_plan(spec, registry, [])
-    store = Store(results)
+    spec, executor_settings = read_spec(experiment, options, settings or [], executor, registry)
+    limits: dict[str, Any] = {"jobs": jobs, "threads": spec.threads, "timeout": timeout, "memory": memory}
+    limits["device"] = check_device(device)
+    launcher = make_launcher(registry, executor, settings=executor_settings, **limits)
+    seconds = parse_duration(budget)
+    check_spec(spec, registry)  # wrong names are told before anything is downloaded
+    store = Store(results, locks=check_lock(lock))
     if dry_run:
-        print_plan(spec, registry, store, offline=offline, calibrate=calibrate)
+        print_plan(spec, registry, store, launcher, offline=offline, calibrate=calibrate)
         return
+    if detach:
+        print_detached(launcher, store)
+        return
+
     display = make_display(quiet=quiet, verbose=verbose)
-    manifests = find_data(spec, registry, offline, display.say)
-    sys.exit(execute(spec, registry, manifests, display, options))
+    about: dict[str, Any] = {"reading": spec.reading, "rule": spec.rule, "frozen": store.frozen_tables()}
+    manifests = find_data(spec.data, registry, offline=offline, say=display.say, **about)
+    plan = make_plan(spec, registry, manifests)
+    for skipped in plan.skipped:
+        display.say(f"skipped: {skipped}")
+    tables = freeze(spec.data, manifests, registry)
+    store.save_experiment(spec.to_json(), [skipped.to_json() for skipped in plan.skipped], tables)
+    how: dict[str, Any] = {"fail_fast": fail_fast, "budget": seconds, "retries": retries}
+    summary = run_plan(plan, store, launcher, display, **how)
+    display.summary(summary, results)
+    show(tabulate(store, only=[step.key for step in plan.records], names=plan.names), "terminal")
+    sys.exit(INTERRUPTED if summary.interrupted else FAILED if summary.is_incomplete else 0)
 
 
-def default_preset(data: "Iterable[str]", registry: "Registry") -> "Preset":
-    """``quick`` for tables that are there for a first look, ``standard`` for everything else."""
-    demo = {DEFAULT_DATA, *(entry.name for entry in registry.groups().get(DEFAULT_DATA, []))}
-    return "quick" if {name.lower() for name in data} <= demo else "standard"
+def read_spec(
+    experiment: Path | None, options: Mapping[str, Any], settings: Sequence[str], executor: str, registry: "Registry"
+) -> "tuple[Spec, dict[str, Any]]":
+    """What to run: the experiment file with what the command line says instead; and the executor's settings."""
+    from tabbench.experiment.settings import default_preset
+    from tabbench.experiment.spec import DEFAULT_DATA, make_spec, merge_options, parse_setting, read_experiment
+    from tabbench.running.executors import refuse_unused, take_settings
+
+    entry = registry.find("executor", executor)
+    refuse_unused([parse_setting(text)[0] for text in settings], entry, registry)
+    given = merge_options(read_experiment(experiment) if experiment is not None else {}, options, settings)
+    executor_settings = take_settings(given["set"], entry, registry)
+    for kind in ("ssl", "model"):
+        if not given.get(kind):
+            raise UsageError(f"--{kind} is missing. Available: {', '.join(registry.names(kind))}.")
+    return make_spec(given, default_preset(given.get("data", [DEFAULT_DATA]), registry)), executor_settings
 
 
-@dataclass(frozen=True)
-class Options:
-    """How to run: nothing of this changes results."""
-
-    executor: "Entry"
-    jobs: int | None
-    device: str
-    timeout: float | None
-    memory: float | None
-    budget: float | None
-    results: Path
-    fail_fast: bool
+def check_lock(name: str) -> "LockKind":
+    """A kind of lock that there is."""
+    if name not in ("flock", "lease"):
+        raise unknown("kind of lock", name, ("flock", "lease"))
+    return "lease" if name == "lease" else "flock"
 
 
-def _device(name: str) -> str:
+def print_detached(launcher: "Launcher", store: "Store") -> None:
+    """Start this very command elsewhere, without --detach, and say how to follow it."""
+    command = [sys.executable, "-m", "tabbench", *(word for word in sys.argv[1:] if word != "--detach")]
+    print(f"driver: {launcher.detach(command, store)}")
+    print(f"follow it with: tabbench status --results {store.root} --watch")
+
+
+def check_device(name: str) -> str:
+    """A device as torch writes it, or ``auto``."""
     if name not in ("auto", "cpu", "mps") and name.partition(":")[0] != "cuda":
         raise UsageError(f"Unknown device {name!r}. Available: auto, cpu, cuda, mps.")
     return name
 
 
-def _seconds(text: str | None) -> float | None:
-    """``2h`` as 7200."""
+def parse_duration(text: str | None) -> float | None:
+    """``2h`` as 7200 seconds."""
     if text is None:
         return None
     units = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -165,91 +244,3 @@ def _seconds(text: str | None) -> float | None:
     if not seconds > 0:
         raise UsageError(f"--budget {text!r}: write a number with s, m, h or d, for example 90m")
     return seconds
-
-
-def find_data(spec: "Spec", registry: "Registry", offline: bool, say: Callable[[str], None]) -> "list[Manifest]":
-    """Every dataset of the experiment, in the cache."""
-    from tabbench.data.references import is_file, resolve_data
-
-    found: dict[str, Manifest] = {}
-    for reference in spec.data:
-        for manifest in resolve_data(reference, registry, offline=offline, categorical=spec.categorical, progress=say):
-            if manifest.name not in found and is_file(reference, registry):
-                for note in manifest.notes:
-                    say(f"{manifest.name}: {note}")
-            found.setdefault(manifest.name, manifest)
-            check_names(found.values(), manifest)
-    return list(found.values())
-
-
-def check_names(manifests: "Iterable[Manifest]", new: "Manifest") -> None:
-    """Refuse two tables of one name, and one table by two names: their results could not be told apart."""
-    for manifest in manifests:
-        if manifest.name == new.name and manifest.key != new.key:
-            raise UsageError(
-                f"two different tables go by the name {new.name!r}: import one of them under a name of its own "
-                "(tabbench data import NAME FILE --target T)"
-            )
-        if manifest.name != new.name and manifest.key == new.key:
-            raise UsageError(f"{manifest.name!r} and {new.name!r} are the same table: name one of them")
-
-
-def execute(
-    spec: "Spec", registry: "Registry", manifests: "list[Manifest]", display: "PlainDisplay", options: Options
-) -> int:
-    """Plan, run, print the table; the exit code."""
-    from tabbench.cli.table import print_table
-    from tabbench.contracts import Executor, Limits
-    from tabbench.data.cache import cache_dir
-    from tabbench.execution import Execution
-    from tabbench.plan import make_plan
-    from tabbench.resources import share_cores
-    from tabbench.store import Store
-
-    store = Store(options.results)
-    plan = make_plan(spec, registry, manifests)
-    slots, threads = share_cores(options.jobs)
-    memory = None if options.memory is None else int(options.memory * 2**30)
-    limits = Limits(threads, options.device, options.timeout, memory)
-    executor_class = registry.load(options.executor)
-
-    def start() -> Executor:
-        started: Executor = executor_class(slots, limits, store.root / "logs")
-        return started
-
-    execution = Execution(
-        plan, registry, store, display,
-        cache=str(cache_dir().absolute()), fail_fast=options.fail_fast, budget=options.budget,
-    )  # fmt: skip
-    store.save_experiment(spec.to_json())
-    interrupted = False
-    try:
-        with _one_interruption():
-            execution.run(start)
-    except KeyboardInterrupt:
-        interrupted = True
-    summary = execution.summary
-    display.summary(summary, interrupted)
-    names = {manifest.key[:12]: manifest.name for manifest in manifests}
-    print_table(store, [step.key for step in plan.records], names)
-    if interrupted:
-        return INTERRUPTED
-    return FAILED if summary.failures or summary.not_reached else 0
-
-
-@contextmanager
-def _one_interruption() -> Iterator[None]:
-    """Ctrl-C (or a scheduler's SIGTERM) once ends the run cleanly; more of them cannot disturb the cleaning up."""
-    signals = (signal.SIGINT, signal.SIGTERM)
-
-    def interrupt(number: int, frame: object) -> None:
-        for each in signals:
-            signal.signal(each, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
-    before = {each: signal.signal(each, interrupt) for each in signals}
-    try:
-        yield
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)

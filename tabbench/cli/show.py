@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 import typer
 
 from tabbench.cli.options import DEFAULT_RESULTS, PluginFiles, ResultsFolder
-from tabbench.controls import NONE, UNTRAINED
 from tabbench.errors import UsageError, did_you_mean
+from tabbench.experiment.controls import NONE, UNTRAINED
 from tabbench.hookspecs import KIND_NAMES
 from tabbench.registry import Entry, Registry, make_registry
 
 if TYPE_CHECKING:
     from tabbench.config import Config
+    from tabbench.results.record import Record
 
 
 def show(
@@ -25,7 +26,7 @@ def show(
 ) -> None:
     """Show what a plugin is, with its settings and their search ranges; or a record with its evidence."""
     registry = make_registry(plugin or [])
-    entries = [entry for entry in registry.entries() if name.lower() in _names(entry)]
+    entries = [entry for entry in registry.entries() if name.lower() in entry.names]
     if entries:
         for entry in entries:
             about = describe(registry, entry)
@@ -35,16 +36,16 @@ def show(
     if record is None:
         known = [entry.name for entry in registry.entries()]
         raise UsageError(f"{name!r} is neither a plugin nor a record in {results}.{did_you_mean(name, known)}")
-    print(json.dumps(record, indent=1))
+    print(json.dumps(record.to_json(), indent=1))
 
 
-def find_record(results: Path, start: str) -> dict[str, Any] | None:
+def find_record(results: Path, start: str) -> "Record | None":
     """The record whose key begins so; an error if several do."""
-    from tabbench.store import Store
+    from tabbench.results.store import Store
 
     if len(start) < 4 or not (results / "records").is_dir():
         return None
-    found = [record for record in Store(results).records() if record["key"].startswith(start.lower())]
+    found = Store(results).find(start.lower())
     if len(found) > 1:
         raise UsageError(f"{len(found)} records begin with {start!r}: give more characters of the key")
     return found[0] if found else None
@@ -53,7 +54,7 @@ def find_record(results: Path, start: str) -> dict[str, Any] | None:
 def describe(registry: Registry, entry: Entry) -> dict[str, Any]:
     """Everything about a plugin, as JSON."""
     about = entry.to_json()
-    if entry.kind in ("ssl", "model") and entry.name not in (NONE, UNTRAINED):
+    if entry.kind in ("ssl", "model", "executor") and entry.name not in (NONE, UNTRAINED):
         config = registry.load_config(entry)
         about["settings"] = settings_of(config)
         about["presets"] = {name: dict(values) for name, values in config.presets().items()}
@@ -70,16 +71,26 @@ def settings_of(config: "type[Config]") -> list[dict[str, Any]]:
     for name, field in config.model_fields.items():
         described.append({
             "name": name,
+            "aliases": short_names(config, name),
             "type": type_name(field.annotation),
-            "default": properties.get(name, {}).get("default"),
+            "default": None if _parts(field.annotation) else properties.get(name, {}).get("default"),
             "range": str(space[name]) if name in space else None,
             "description": field.description or "",
         })  # fmt: skip
     return described
 
 
+def short_names(config: "type[Config]", field: str) -> list[str]:
+    """Shorter names that ``--set`` takes for a field: ``epochs`` for ``exp_epochs``."""
+    words = field.split("_")
+    ends = ["_".join(words[start:]) for start in range(1, len(words))]
+    return [end for end in ends if end not in config.model_fields and config.full_name(end) == field]
+
+
 def type_name(annotation: Any) -> str:
     """A type as a user would say it: ``int or auto``."""
+    if _parts(annotation):
+        return f"its {', '.join(_parts(annotation))}"
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return type_name(arguments[0])
@@ -93,16 +104,19 @@ def type_name(annotation: Any) -> str:
     return "none" if annotation in (None, NoneType) else str(annotation.__name__)
 
 
-def _names(entry: Entry) -> set[str]:
-    return {entry.name, *(alias.lower() for alias in entry.plugin.aliases)}
+def _parts(annotation: Any) -> list[str]:
+    """The settings within a setting: ``slurm.pretrain.gpus``."""
+    fields = getattr(annotation, "model_fields", None)
+    return list(fields) if isinstance(fields, dict) else []
 
 
 def _as_text(about: dict[str, Any]) -> str:
     lines = [f"{about['name']}: {about['summary']}"]
     labels = ", uses labels" if about["uses_labels"] else ""
     lines.append(f"  {KIND_NAMES[about['kind']]} of {about['distribution']} {about['version']}{labels}")
-    if about["paper"]:
-        lines.append(f"  paper: {about['paper']}")
+    for word in ("paper", "url", "code"):
+        if about[word]:
+            lines.append(f"  {word}: {about[word]}")
     if about["aliases"]:
         lines.append(f"  also called: {', '.join(about['aliases'])}")
     lines += [f"  {key}: {value}" for key, value in about.get("arguments", {}).items()]
@@ -110,8 +124,9 @@ def _as_text(about: dict[str, Any]) -> str:
         lines.append(f"  settings (--set {about['name']}.NAME=VALUE):")
     for setting in about.get("settings", []):
         tuned = f", tuned in {setting['range']}" if setting["range"] else ""
-        lines.append(f"    {setting['name']}: {setting['type']} = {setting['default']}{tuned}")
-        lines.append(f"      {' '.join(setting['description'].split())}")
+        names = ", ".join([setting["name"], *setting["aliases"]])
+        lines.append(f"    {names}: {setting['type']} = {setting['default']}{tuned}")
+        lines.append(f"      {' '.join(setting['description'].split()).replace('``', '')}")
     if about.get("presets"):
         lines.append(f"  presets (--set {about['name']}.preset=NAME):")
     for preset, values in about.get("presets", {}).items():

@@ -21,10 +21,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tabbench.contracts import LoadedData
 from tabbench.errors import DataError, UsageError
-from tabbench.table import Task
+from tabbench.values import Task
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
+    from numpy.typing import NDArray
 
 FORMAT = 1
 """Raised when the files of older versions can no longer be read; they are then loaded afresh."""
@@ -34,7 +36,10 @@ ROW_GROUP = 16_384
 """Rows that the reader decodes at once: in one piece, a table of 784 columns takes three times the memory and time."""
 IMPORTED = "imported"
 """Revision of a table that a user imported under a name: there is no code that could load it again."""
-NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
+NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,99}")
+
+_matched: set[Manifest] = set()
+"""Manifests that were compared with their tables in this process; the table is known by its hash from then on."""
 
 
 def cache_dir() -> Path:
@@ -45,6 +50,19 @@ def cache_dir() -> Path:
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("tabbench"))
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A second parquet of a dataset."""
+
+    path: str
+    """Relative to the cache."""
+    sha256: str
+    """Hash of the file."""
+    key: str
+    """Hash of the content."""
+    rows: int
 
 
 @dataclass(frozen=True)
@@ -73,6 +91,15 @@ class Manifest:
     revision: int | str
     """Of the plugin that loaded it."""
     format: int = FORMAT
+    licence: str = ""
+    citation: str = ""
+    homepage: str = ""
+    unlabelled: Stored | None = None
+    """Rows without a target, for pretraining: the same feature columns."""
+    folds: Stored | None = None
+    """The folds that the table comes with: a column for each repeat."""
+    n_folds: int = 0
+    """Number of splits that these folds, or the column that a split rule names, make; 0 if there are none."""
 
     @property
     def n_features(self) -> int:
@@ -87,9 +114,11 @@ class Manifest:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Manifest:
-        known: dict[str, Any] = {field.name: value[field.name] for field in fields(cls)}
+        known: dict[str, Any] = {field.name: value[field.name] for field in fields(cls) if field.name in value}
         for name in ("class_names", "categorical", "notes"):
             known[name] = tuple(known[name])
+        for name in ("unlabelled", "folds"):
+            known[name] = Stored(**known[name]) if known.get(name) else None
         return cls(**known)
 
 
@@ -99,6 +128,7 @@ def store_dataset(
     *,
     revision: int | str = 1,
     as_published: bool = False,
+    drop_unlabelled: bool | None = None,
     folder: str | None = None,
 ) -> Manifest:
     """Check, normalise and write a table; what was stored under the name before is superseded.
@@ -108,13 +138,16 @@ def store_dataset(
         loaded: the table.
         revision: of the plugin that loaded it.
         as_published: keep constant and id-like columns; see ``tabbench.data.cleaning.clean``.
+        drop_unlabelled: leave out rows without a target; by default those of published datasets.
         folder: where, relative to the cache; ``data/NAME`` by default.
     """
-    from tabbench.data.cleaning import clean, sort_classes
+    from tabbench.data.cleaning import clean
+    from tabbench.data.content import sort_classes, table_key
 
     if folder is None:
         folder = named_folder(name)
-    cleaned = clean(loaded, as_published=as_published)
+    dropped = as_published if drop_unlabelled is None else drop_unlabelled
+    cleaned = clean(loaded, as_published=as_published, drop_unlabelled=dropped)
     target = cleaned.frame[cleaned.target]
     regression = cleaned.task == "regression"
     class_names = () if regression else sort_classes(list(target.cat.categories))
@@ -123,9 +156,10 @@ def store_dataset(
         task = "binary" if len(class_names) == 2 else "multiclass"
     content = _to_parquet(cleaned.frame)
     sha256 = hashlib.sha256(content).hexdigest()
+    more = _make_more(folder, cleaned)
     manifest = Manifest(
         name=name,
-        key=_content_key(cleaned.frame, cleaned.target, task),
+        key=table_key(cleaned.frame, cleaned.target, task),
         sha256=sha256,
         path=f"{folder}/{sha256[:16]}.parquet",
         rows=len(cleaned.frame),
@@ -139,12 +173,37 @@ def store_dataset(
         source=cleaned.source,
         notes=cleaned.notes,
         revision=revision,
+        licence=cleaned.licence,
+        citation=cleaned.citation,
+        homepage=cleaned.homepage,
+        n_folds=0 if cleaned.folds is None else sum(int(repeat.max()) + 1 for repeat in cleaned.folds.T),
+        unlabelled=more["unlabelled"][0] if "unlabelled" in more else None,
+        folds=more["folds"][0] if "folds" in more else None,
     )
     with locked(f"{folder}/store"):
+        for stored, second in more.values():
+            _write_atomically(cache_dir() / stored.path, second)
         _write_atomically(cache_dir() / manifest.path, content)
         text = json.dumps(manifest.to_json(), indent=1, ensure_ascii=False)
         _write_atomically(cache_dir() / folder / MANIFEST, text.encode())
     return manifest
+
+
+def _make_more(folder: str, cleaned: LoadedData) -> dict[str, tuple[Stored, bytes]]:
+    """What is stored beside the table: unlabelled rows and folds, with their content."""
+    import pandas as pd
+
+    from tabbench.data.content import table_key
+
+    folds = None if cleaned.folds is None else pd.DataFrame(cleaned.folds).rename(columns=str)
+    more = {}
+    for what, frame in (("unlabelled", cleaned.unlabelled), ("folds", folds)):
+        if frame is not None:
+            content = _to_parquet(frame)
+            sha256 = hashlib.sha256(content).hexdigest()
+            path = f"{folder}/{sha256[:16]}.{what}.parquet"
+            more[what] = (Stored(path, sha256, table_key(frame, "", what), len(frame)), content)
+    return more
 
 
 def find_cached(name: str, *, folder: str | None = None) -> Manifest | None:
@@ -158,27 +217,71 @@ def find_cached(name: str, *, folder: str | None = None) -> Manifest | None:
 
 
 def read_frame(manifest: Manifest) -> pd.DataFrame:
-    """The table as stored, after a check of its hash."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    """The table as stored, after a check of its hash, and of the manifest against it."""
+    from tabbench.data.content import find_mismatch
 
-    reader = pa.BufferReader(_read_verified(manifest))
-    # A job has its threads given; without them, buffering ahead only costs time.
-    table = pq.read_table(reader, use_threads=False, pre_buffer=False)
-    frame: pd.DataFrame = table.to_pandas(use_threads=False)
+    frame = _from_parquet(_read_verified(manifest, manifest.path, manifest.sha256))
+    if manifest not in _matched:
+        fault = find_mismatch(frame, manifest)
+        if fault:
+            raise DataError(
+                f"the manifest of {manifest.name} does not belong to the cached table ({fault}): {_remedy(manifest)}"
+            )
+        _matched.add(manifest)
+    return frame
+
+
+def read_unlabelled(manifest: Manifest) -> pd.DataFrame:
+    """The rows without a target, after a check of their hash; ``manifest.unlabelled`` says that there are some."""
+    assert manifest.unlabelled is not None
+    return _read_stored(manifest, manifest.unlabelled, "unlabelled")
+
+
+def read_folds(manifest: Manifest) -> NDArray[np.int16] | None:
+    """The folds that the table came with: see ``LoadedData.folds``."""
+    if manifest.folds is None:
+        return None
+    folds: NDArray[np.int16] = _read_stored(manifest, manifest.folds, "folds").to_numpy()
+    return folds
+
+
+def _read_stored(manifest: Manifest, stored: Stored, what: str) -> pd.DataFrame:
+    from tabbench.data.content import table_key
+
+    frame = _from_parquet(_read_verified(manifest, stored.path, stored.sha256))
+    if table_key(frame, "", what) != stored.key:
+        raise DataError(f"the manifest of {manifest.name} does not belong to its {what}: {_remedy(manifest)}")
     return frame
 
 
 def list_cached() -> list[Manifest]:
     """Everything in the cache, named datasets first."""
-    paths = [path for kind in ("data", "files") for path in sorted((cache_dir() / kind).glob(f"*/{MANIFEST}"))]
+    paths = [
+        path for kind in ("data", "schemes", "files") for path in sorted((cache_dir() / kind).glob(f"*/{MANIFEST}"))
+    ]
     return [manifest for path in paths if (manifest := _read_manifest(path)) is not None]
+
+
+def remove(manifest: Manifest) -> int:
+    """Take a dataset out of the cache, older versions of it too; the number of bytes that this frees."""
+    folder = (cache_dir() / manifest.path).parent
+    with locked(f"{folder.relative_to(cache_dir())}/store"):
+        files = [path for path in folder.iterdir() if path.is_file()]
+        size = sum(path.stat().st_size for path in files)
+        for path in sorted(files, key=lambda path: path.name != MANIFEST):  # first what says that it is there
+            path.unlink()
+        folder.rmdir()
+    return size
 
 
 def verify(manifest: Manifest) -> str:
     """What is wrong with the stored table, in one sentence; empty if nothing is."""
     try:
-        _read_verified(manifest)
+        if manifest not in _matched:
+            read_frame(manifest)
+        for stored in (manifest, manifest.unlabelled, manifest.folds):
+            if stored is not None:
+                _read_verified(manifest, stored.path, stored.sha256)
     except DataError as error:
         return str(error)
     return ""
@@ -187,8 +290,14 @@ def verify(manifest: Manifest) -> str:
 def named_folder(name: str) -> str:
     """Where a dataset with a name is stored, relative to the cache."""
     if not NAME.fullmatch(name.lower()):
-        raise UsageError(f"Bad dataset name {name!r}: letters, digits, '_', '.' and '-' are allowed")
+        raise UsageError(f"Bad dataset name {name[:40]!r}: up to 100 letters, digits, '_', '.' and '-' are allowed")
     return f"data/{name.lower()}"
+
+
+def scheme_folder(name: str) -> str:
+    """Where a table of a data scheme is stored; its name, such as openml:61:class, may hold any sign."""
+    slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:60]
+    return f"schemes/{slug}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 @contextmanager
@@ -224,24 +333,37 @@ def _read_manifest(path: Path) -> Manifest | None:
         return None
 
 
-def _read_verified(manifest: Manifest) -> bytes:
-    path = cache_dir() / manifest.path
-    remedy = f"run `tabbench data fetch {manifest.name} --force`, or import it again"
-    if manifest.revision == IMPORTED:
-        remedy = f"import it again: `tabbench data import {manifest.name} FILE --target {manifest.target}`"
-    elif ":" in manifest.name:
-        remedy = "give the file to the command once more"
+def _read_verified(manifest: Manifest, relative: str, sha256: str) -> bytes:
+    path = cache_dir() / relative
     try:
         content = path.read_bytes()
     except OSError:
-        raise DataError(f"{manifest.name} is not in the cache ({path} cannot be read): {remedy}") from None
+        raise DataError(f"{manifest.name} is not in the cache ({path} cannot be read): {_remedy(manifest)}") from None
     found = hashlib.sha256(content).hexdigest()
-    if found != manifest.sha256:
+    if found != sha256:
         raise DataError(
             f"the cached table of {manifest.name} is damaged ({path} has sha256 {found[:12]}..., "
-            f"not {manifest.sha256[:12]}...): {remedy}"
+            f"not {sha256[:12]}...): {_remedy(manifest)}"
         )
     return content
+
+
+def _remedy(manifest: Manifest) -> str:
+    if manifest.revision == IMPORTED:
+        return f"import it again: `tabbench data import {manifest.name} FILE --target {manifest.target}`"
+    if manifest.path.startswith("files/"):
+        return "give the file to the command once more"
+    return f"run `tabbench data fetch {manifest.name} --force`, or import it again"
+
+
+def _from_parquet(content: bytes) -> pd.DataFrame:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    # A job has its threads given; without them, buffering ahead only costs time.
+    table = pq.read_table(pa.BufferReader(content), use_threads=False, pre_buffer=False)
+    frame: pd.DataFrame = table.to_pandas(use_threads=False)
+    return frame
 
 
 def _to_parquet(frame: pd.DataFrame) -> bytes:
@@ -252,29 +374,6 @@ def _to_parquet(frame: pd.DataFrame) -> bytes:
     table = pa.Table.from_pandas(frame, preserve_index=False)
     pq.write_table(table, sink, compression="zstd", row_group_size=ROW_GROUP)
     return sink.getvalue()
-
-
-def _content_key(frame: pd.DataFrame, target: str, task: str) -> str:
-    """Equal for equal tables, whatever version of a library wrote the file, and whatever integer type it holds."""
-    import numpy as np
-    import pandas as pd
-
-    digest = hashlib.sha256()
-
-    def add(value: Any) -> None:
-        digest.update(json.dumps(value, ensure_ascii=True).encode() + b"\n")
-
-    add({"format": FORMAT, "target": target, "task": task, "rows": len(frame)})
-    for name, column in frame.items():
-        if isinstance(column.dtype, pd.CategoricalDtype):
-            add([name, "categorical", [str(level) for level in column.cat.categories]])
-            digest.update(column.cat.codes.to_numpy().astype("<i8").tobytes())
-        else:
-            add([name, "numeric"])
-            values = column.to_numpy(dtype="<f8", na_value=np.nan) + 0.0  # -0.0 and 0.0 are the same number
-            values[np.isnan(values)] = np.nan  # and so are all NaN
-            digest.update(values.tobytes())
-    return digest.hexdigest()
 
 
 def _write_atomically(path: Path, content: bytes) -> None:

@@ -18,10 +18,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tabbench.contracts import LoadedData
-from tabbench.data.tables import MAX_LEVELS, as_text, is_categorical, no_column, these
 from tabbench.errors import DataError
+from tabbench.frames import MAX_LEVELS, as_text, is_categorical, no_column, these
 
 MIN_ROWS = 10
+LARGEST = float(np.finfo(np.float32).max)
+"""Methods and models see numbers of 32 bits: what is larger is as good as infinite."""
 ID_LIKE_SHARE = 0.9
 """A column of categories with more distinct values than this share of its rows tells rows apart, and nothing else."""
 ID_LIKE_MIN_LEVELS = 20
@@ -30,13 +32,14 @@ MANY_ROWS_A_VALUE = 8
 """A column whose values have so many rows each, on average, does not tell the classes apart by chance."""
 
 
-def clean(loaded: LoadedData, *, as_published: bool = False) -> LoadedData:
+def clean(loaded: LoadedData, *, as_published: bool = False, drop_unlabelled: bool = False) -> LoadedData:
     """Check and normalise.
 
     Args:
         loaded: what a loader or a file gave.
         as_published: the columns are those of a known dataset and stay, useful or not, so that its results can be
             compared with published ones; otherwise constant and id-like columns are dropped.
+        drop_unlabelled: leave out rows without a target; otherwise pretraining may use them.
 
     Raises:
         DataError: the table cannot be used; the message says why in one sentence.
@@ -46,14 +49,50 @@ def clean(loaded: LoadedData, *, as_published: bool = False) -> LoadedData:
     known, target = _clean_target(frame, loaded, notes)
     features = frame.drop(columns=loaded.target)
     rows = None if known.all() else known
-    columns, of_features = clean_features(features, loaded.categorical, rows, as_published=as_published)
+    columns, of_features = clean_features(
+        features, loaded.categorical, rows, as_published=as_published, dates=loaded.dates, keep=loaded.keep
+    )
     notes += of_features
     if not as_published:
-        notes += _tell_the_target(columns, target)
+        notes += _tell_the_target({name: columns[name] for name in columns if name not in loaded.keep}, target)
     kept = tuple(name for name in columns if name in loaded.categorical)
+    without = [] if rows is None or drop_unlabelled else [features[~rows]]
+    if rows is not None and drop_unlabelled:
+        notes.append(f"dropped {int((~rows).sum()):,} rows without a target")
+    unlabelled = _clean_unlabelled([*without, loaded.unlabelled], columns, kept, notes)
     # Built in one go: inserting hundreds of columns one by one makes a fragmented frame.
     cleaned = pd.DataFrame({**columns, loaded.target: target}).reset_index(drop=True)
-    return replace(loaded, frame=cleaned, categorical=kept, notes=tuple(notes))
+    folds = loaded.folds if loaded.folds is None or rows is None else loaded.folds[rows]
+    return replace(loaded, frame=cleaned, categorical=kept, notes=tuple(notes), unlabelled=unlabelled, folds=folds)
+
+
+def _clean_unlabelled(
+    frames: Sequence[pd.DataFrame | None],
+    columns: dict[str, pd.Series[Any]],
+    categorical: Collection[str],
+    notes: list[str],
+) -> pd.DataFrame | None:
+    """Rows without a target, with the columns and kinds of the labelled ones."""
+    parts = []
+    for frame in frames:
+        if frame is None or not len(frame):
+            continue
+        lost = [name for name in columns if name not in frame.columns]
+        if lost:
+            raise DataError(f"the unlabelled rows have no column {these(lost)}")
+        cleaned = {}
+        for name in columns:
+            is_category = name in categorical
+            what = f"column {name!r} of the unlabelled rows"
+            cleaned[name] = as_text(frame[name]).astype(object) if is_category else _as_number(frame[name], what)
+        parts.append(pd.DataFrame(cleaned))
+    if not parts:
+        return None
+    whole = pd.concat(parts, ignore_index=True)
+    for name in categorical:
+        whole[name] = as_text(whole[name])
+    notes.append(f"{len(whole):,} rows without a target: used by pretraining only")
+    return whole
 
 
 def clean_features(
@@ -62,6 +101,8 @@ def clean_features(
     rows: NDArray[np.bool_] | None = None,
     *,
     as_published: bool = False,
+    dates: Collection[str] = (),
+    keep: Collection[str] = (),
 ) -> tuple[dict[str, pd.Series[Any]], list[str]]:
     """The columns of ``frame`` that are worth having, normalised, of these ``rows`` (None: all); and notes.
 
@@ -70,30 +111,27 @@ def clean_features(
     columns: dict[str, pd.Series[Any]] = {}
     dropped: dict[str, list[str]] = {}
     infinite: dict[str, int] = {}
+    too_large: dict[str, int] = {}
     for name in frame.columns:
         whole = frame[name]
         raw = whole if rows is None else whole[rows]
         column = _clean_feature(raw, name in categorical)
         if column.hasnans and name not in categorical:
             infinite[name] = _count_infinite(raw)
-        reason = _uselessness(column, whole, as_published)
+        if column.dtype.kind == "f":
+            too_large[name] = int((np.abs(column.to_numpy()) > LARGEST).sum())
+        numbered = None if name in dates else whole
+        reason = "" if name in keep else _uselessness(column, numbered, as_published)
         if reason:
             dropped.setdefault(reason, []).append(name)
         else:
             columns[name] = column
-    notes = _note_infinite(infinite)
+    notes = _note_missing("infinite value(s)", infinite)
+    notes += _note_missing(f"value(s) beyond {LARGEST:.1e}", too_large)
     notes += [f"dropped {these(names)}: {reason}" for reason, names in dropped.items()]
     if not columns:
         raise DataError("no feature column is left: every one is constant, empty or an identifier")
     return columns, notes + _remarks(columns)
-
-
-def sort_classes(names: Sequence[str]) -> tuple[str, ...]:
-    """Class names in the order of their labels: as numbers if all of them are, else as text."""
-    try:
-        return tuple(sorted(names, key=lambda name: (float(name), name)))
-    except ValueError:
-        return tuple(sorted(names))
 
 
 def _check_columns(loaded: LoadedData) -> pd.DataFrame:
@@ -122,11 +160,10 @@ def _clean_target(
     target = as_text(frame[name]) if target is None else target
     known = target.notna()
     if loaded.task == "regression":
-        notes += _note_infinite({name: _count_infinite(frame[name])})
+        notes += _note_missing("infinite value(s)", {name: _count_infinite(frame[name])})
     if not known.any():
         raise DataError(f"the target {name!r} has no value at all")
     if not known.all():
-        notes.append(f"dropped {int((~known).sum()):,} rows without a target")
         frame, target = frame[known], target[known]
     if len(frame) < MIN_ROWS:
         raise DataError(f"{len(frame)} rows with a target are too few to split: at least {MIN_ROWS} are needed")
@@ -160,11 +197,11 @@ def _count_infinite(column: pd.Series[Any]) -> int:
     return int(np.isinf(numbers.to_numpy(dtype=np.float64, na_value=np.nan)).sum())
 
 
-def _note_infinite(counts: dict[str, int]) -> list[str]:
+def _note_missing(what: str, counts: dict[str, int]) -> list[str]:
     names = [name for name, count in counts.items() if count]
     if not names:
         return []
-    return [f"{sum(counts.values()):,} infinite value(s) of {these(names)} are taken as missing"]
+    return [f"{sum(counts.values()):,} {what} of {these(names)} are taken as missing"]
 
 
 def _as_number(column: pd.Series[Any], what: str) -> pd.Series[Any]:
@@ -191,8 +228,8 @@ def _clean_feature(column: pd.Series[Any], categorical: bool) -> pd.Series[Any]:
     return _as_number(column, f"column {column.name!r} is not declared categorical, so it")
 
 
-def _uselessness(column: pd.Series[Any], whole: pd.Series[Any], as_published: bool) -> str:
-    """Why a column is dropped; empty if it stays. ``whole`` has the rows without a target, too."""
+def _uselessness(column: pd.Series[Any], numbered: pd.Series[Any] | None, as_published: bool) -> str:
+    """Why a column is dropped; empty if it stays. ``numbered`` has all rows, unless it cannot be their numbers."""
     if column.isna().all():
         return "no value at all"
     if as_published:
@@ -201,7 +238,8 @@ def _uselessness(column: pd.Series[Any], whole: pd.Series[Any], as_published: bo
         return "the same value in every row"
     if _is_id_like(column):
         return "nearly every row has a value of its own, as identifiers have"
-    if not isinstance(column.dtype, pd.CategoricalDtype) and _counts_rows(whole):
+    is_category = isinstance(column.dtype, pd.CategoricalDtype)
+    if numbered is not None and not is_category and _counts_rows(numbered):
         return "it only counts the rows"
     return ""
 

@@ -10,8 +10,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tabbench.contracts import LoadedData
-from tabbench.data.tables import as_text
 from tabbench.errors import DataError
+from tabbench.frames import as_text
 
 TOLERANCE = 1e-6
 """Relative: files hold numbers with as many digits as somebody cared for."""

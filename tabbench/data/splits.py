@@ -18,7 +18,7 @@ SPLIT_STREAM, SUBSAMPLE_STREAM = 1, 2  # so that a subsample and the split of it
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Sorted row numbers; each row is in exactly one part."""
+    """Sorted row numbers; no row is in two parts, and all are in one, except rows after the window of a time split."""
 
     train: Indices
     validation: Indices
@@ -55,9 +55,7 @@ def split_rows(y: NDArray[Any], is_regression: bool, seed: int) -> Split:
         validation = test = np.full(len(counts), size)
     else:
         validation, test = _allot(counts, size, rng)
-    # Rows of a class side by side, each class shuffled; ``place`` counts within the class.
-    shuffled = rng.permutation(n)
-    order = shuffled[np.argsort(classes[shuffled], kind="stable")]
+    order = shuffle_by_class(classes, is_regression, rng)
     of_class = classes[order]
     place = np.arange(n) - (np.cumsum(counts) - counts)[of_class]
     in_validation = place < validation[of_class]
@@ -81,11 +79,19 @@ def subsample_rows(y: NDArray[Any], is_regression: bool, rows: int, seed: int) -
     counts = np.bincount(classes)
     if rows < len(counts):
         raise UsageError(f"{rows} rows cannot hold {len(counts)} classes: ask for more rows")
-    take = 1 + _apportion(rows - len(counts), counts - 1)
-    shuffled = rng.permutation(n)
-    order = shuffled[np.argsort(classes[shuffled], kind="stable")]
+    take = 1 + apportion(rows - len(counts), counts - 1)
+    order = shuffle_by_class(classes, False, rng)
     place = np.arange(n) - (np.cumsum(counts) - counts)[classes[order]]
     return np.sort(order[place < take[classes[order]]]).astype(np.int64)
+
+
+def shuffle_by_class(y: NDArray[Any], is_regression: bool, rng: np.random.Generator) -> Indices:
+    """Row numbers in random order, rows of a class side by side."""
+    shuffled = rng.permutation(len(y))
+    if is_regression:
+        return shuffled.astype(np.int64)
+    classes = np.unique(y, return_inverse=True)[1]
+    return shuffled[np.argsort(classes[shuffled], kind="stable")].astype(np.int64)
 
 
 def _allot(counts: Indices, size: int, rng: np.random.Generator) -> tuple[Indices, Indices]:
@@ -106,11 +112,11 @@ def _allot(counts: Indices, size: int, rng: np.random.Generator) -> tuple[Indice
     round_up(test, validation, 2 * left_over - 10 * (validation - tenths))
     for part in (validation, test):
         room = np.maximum(counts // 2 - validation - test, 0)
-        part += _apportion(size - part.sum(), room)
+        part += apportion(size - part.sum(), room)
     return validation, test
 
 
-def _apportion(total: int, room: Indices) -> Indices:
+def apportion(total: int, room: Indices) -> Indices:
     """``total``, or all the room if that is less, divided in proportion to ``room`` by largest remainders."""
     available = int(room.sum())
     total = min(total, available)

@@ -9,6 +9,8 @@ from typing import Any, Literal
 import pandas as pd
 
 SHOWN_LEVELS = 4
+LONGEST_LEVEL = 24
+"""Signs of a level that are shown: a column of free text must not fill the screen."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +47,16 @@ def summarise(frame: pd.DataFrame, target: str, categorical: Sequence[str]) -> l
     return summaries
 
 
+def shorten(text: str, longest: int = LONGEST_LEVEL) -> str:
+    """A text on one line, cut where it is too long to show."""
+    line = " ".join(text.split())
+    return line if len(line) <= longest else f"{line[: longest - 3]}..."
+
+
 def _levels(column: pd.Series[Any]) -> str:
     shares = column.value_counts(normalize=True)
     shares = shares[shares > 0]
-    shown = ", ".join(f"{level} {share:.1%}" for level, share in shares.head(SHOWN_LEVELS).items())
+    shown = ", ".join(f"{shorten(str(level))} {share:.1%}" for level, share in shares.head(SHOWN_LEVELS).items())
     return shown + (", ..." if len(shares) > SHOWN_LEVELS else "")
 
 

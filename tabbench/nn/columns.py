@@ -7,11 +7,11 @@ from itertools import accumulate
 import torch
 from torch import Tensor, nn
 
+from tabbench.config import ProjectionName
 from tabbench.errors import UsageError
-from tabbench.network_config import ProjectionName
-from tabbench.nn.inputs import Batch, InputShape
-from tabbench.nn.projections import make_projection
-from tabbench.table import FIRST_LEVEL, UNKNOWN
+from tabbench.nn.inputs import MAX_FLAT_COLUMNS, Batch, InputShape
+from tabbench.nn.projections import make_projection, make_wide_projection
+from tabbench.values import FIRST_LEVEL, UNKNOWN
 
 MAX_ATTENTION_TOKENS = 1024
 """Attention over more tokens than this is refused: one batch of 512 rows and 8 heads would take 17 GB."""
@@ -60,9 +60,19 @@ class OneHot(nn.Module):
 
 
 class FlatColumns(nn.Module):
-    """A batch as one vector per row: numbers, embedded or one-hot categories, or projected tokens."""
+    """A batch as one vector per row: numbers, embedded or one-hot categories, or projected tokens.
 
-    def __init__(self, shape: InputShape, *, d_embedding: int | None = None, projection: ProjectionName = "auto"):
+    ``auto`` lays tokens side by side, up to ``max_width`` numbers. More go through one linear map.
+    """
+
+    def __init__(
+        self,
+        shape: InputShape,
+        *,
+        d_embedding: int | None = None,
+        projection: ProjectionName = "auto",
+        max_width: int = MAX_FLAT_COLUMNS,
+    ) -> None:
         """``d_embedding=None`` makes categories one-hot."""
         super().__init__()
         self.categories: nn.Module | None = None
@@ -76,8 +86,12 @@ class FlatColumns(nn.Module):
             self.out_features += len(shape.cardinalities) * d_embedding
         if shape.tokens is not None:
             d, h = shape.tokens
-            self.projection = make_projection(projection, d, h)
-            self.out_features += d * h if projection == "tokens_direct" else d
+            if projection == "auto":
+                self.projection, width = make_wide_projection(d, h, max_width)
+            else:
+                self.projection = make_projection(projection, d, h)
+                width = d * h if projection == "tokens_direct" else d
+            self.out_features += width
 
     def forward(self, batch: Batch) -> Tensor:
         parts = [] if batch.numeric is None else [batch.numeric]

@@ -11,13 +11,15 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from tabbench.config import ScalingKind
 from tabbench.context import Context
+from tabbench.contracts import TrainableEncoder
 from tabbench.nn.corruption import OriginalColumns
 from tabbench.nn.devices import seeded
 from tabbench.nn.dropout import Dropout
+from tabbench.nn.scaling import Scaler
 from tabbench.nn.states import load_module, module_state
-from tabbench.scaling import Scaler, ScalingKind
-from tabbench.table import MISSING, UNKNOWN, Representation, Schema, Table
+from tabbench.values import MISSING, UNKNOWN, Representation, Schema, Table
 
 ENCODE_BATCH = 4096
 """Rows that are encoded at a time: it bounds memory and does not change results."""
@@ -196,6 +198,18 @@ def encode_in_batches(
     return Representation(array)
 
 
+class Embedding(nn.Module):
+    """The ``embed`` of a method as a module, with the parameters of its network."""
+
+    def __init__(self, network: nn.Module, embed: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.network = network
+        self.embed = embed
+
+    def forward(self, matrix: torch.Tensor) -> torch.Tensor:
+        return self.embed(matrix)
+
+
 class NetworkEncoder:
     """The part of an ``SSLMethod`` or ``JointMethod`` that is the same wherever one network does the encoding.
 
@@ -237,6 +251,10 @@ class NetworkEncoder:
         return encode_in_batches(
             table, lambda rows: self.embed(self.inputs.matrix(rows, self.device)), self.encode_batch
         )
+
+    def trainable_encoder(self) -> TrainableEncoder:
+        """The network, with ``embed`` around it; ``matrix`` prepares its rows."""
+        return TrainableEncoder(Embedding(self.network, self.embed), lambda table: (self.inputs.matrix(table),))
 
     def get_state(self) -> dict[str, NDArray[Any]]:
         return {**self.inputs.get_state(), **module_state(self.network, "network")}

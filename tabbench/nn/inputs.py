@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tabbench.config import ScalingKind
 from tabbench.errors import TabbenchError, UsageError
-from tabbench.scaling import Scaler, ScalingKind
-from tabbench.table import Features, Representation, Table
+from tabbench.nn.scaling import Scaler
+from tabbench.values import Features, Representation, Table
 
 CHUNK_BYTES = 64 * 2**20
 """How much of a representation is read at a time."""
@@ -33,6 +34,20 @@ class Batch(NamedTuple):
     """(rows, columns) int64 codes"""
     tokens: Tensor | None = None
     """(rows, d, h) float32"""
+
+
+Tensors = tuple[Tensor | None, ...]
+"""Rows of one batch: a ``Batch``, or what an encoder takes."""
+AnyBatch = TypeVar("AnyBatch", bound=Tensors)
+
+
+def take_rows(batch: AnyBatch, rows: slice | Tensor) -> AnyBatch:
+    """Some rows of a batch."""
+    return _like(batch, [None if tensor is None else tensor[rows] for tensor in batch])
+
+
+def _like(batch: AnyBatch, tensors: list[Tensor | None]) -> AnyBatch:
+    return cast("AnyBatch", Batch(*tensors) if isinstance(batch, Batch) else tuple(tensors))
 
 
 @dataclass(frozen=True)
@@ -79,6 +94,38 @@ class Inputs:
             self.centre, self.factor = _standardisation(features)
         return self
 
+    def get_state(self) -> dict[str, NDArray[Any]]:
+        """The fitted arrays; ``set_state`` takes them back."""
+        state: dict[str, NDArray[Any]] = {
+            "inputs.n_numeric": np.array(self.shape.n_numeric),
+            "inputs.cardinalities": np.array(self.shape.cardinalities, dtype=np.int64),
+            "inputs.tokens": np.array(self.shape.tokens or (), dtype=np.int64),
+        }
+        if hasattr(self, "centre"):
+            return state | {"inputs.centre": self.centre.numpy(), "inputs.factor": self.factor.numpy()}
+        state["inputs.with_missing"] = np.array(self.with_missing, dtype=np.int64)
+        return state | (self.scaler.get_state("inputs.scaler") if self.shape.n_numeric else {})
+
+    def set_state(self, state: dict[str, NDArray[Any]]) -> Self:
+        """Take back what ``get_state`` gave."""
+        tokens = tuple(int(size) for size in state["inputs.tokens"])
+        self.shape = InputShape(
+            int(state["inputs.n_numeric"]),
+            tuple(int(size) for size in state["inputs.cardinalities"]),
+            (tokens[0], tokens[1]) if tokens else None,
+        )
+        if "inputs.centre" in state:
+            self.centre, self.factor = (torch.from_numpy(state[f"inputs.{name}"]) for name in ("centre", "factor"))
+            shape = self.shape.tokens or (self.shape.n_numeric,)
+            self.columns = f"a representation of shape (rows, {', '.join(map(str, shape))})"
+            return self
+        self.with_missing = [int(column) for column in state["inputs.with_missing"]]
+        n_numeric = self.shape.n_numeric - len(self.with_missing)
+        if self.shape.n_numeric:
+            self.scaler = Scaler(self.scaling).set_state(state, "inputs.scaler")
+        self.columns = _table_columns(n_numeric, self.shape.cardinalities)
+        return self
+
     def transform(self, features: Features, device: str | torch.device = "cpu") -> Batch:
         """All of ``features`` as tensors on ``device``."""
         if _columns(features) != self.columns:
@@ -90,13 +137,14 @@ class Inputs:
         values = values.sub_(self.centre.to(device)).mul_(self.factor.to(device))
         return Batch(tokens=values) if self.shape.tokens else Batch(numeric=values)
 
-    def load(self, features: Features, device: str | torch.device = "cpu", memory: int | None = None) -> Rows:
+    def load(self, features: Features, device: str | torch.device = "cpu", memory: int | None = None) -> Rows[Batch]:
         """Rows to take batches from; ``memory`` is the limit of the job in bytes.
 
         They are kept on the device if they need at most a quarter of ``memory`` (1 GiB if nothing is said; on a GPU
         half of what is free there). Otherwise each batch is gathered from the arrays, which may be memory-mapped.
         """
-        return Rows(self, features, torch.device(device), self.nbytes(len(features)) <= _resident_bytes(device, memory))
+        fits = self.nbytes(len(features)) <= resident_bytes(device, memory)
+        return Rows(self, features, torch.device(device), fits)
 
     def nbytes(self, n_rows: int) -> int:
         """Size of ``n_rows`` rows as tensors."""
@@ -114,10 +162,19 @@ class Inputs:
         return Batch(numeric, categorical)
 
 
-class Rows:
+MadeBatch = TypeVar("MadeBatch", bound=Tensors, covariant=True)
+
+
+class Transforms(Protocol[MadeBatch]):
+    """Turns features into the tensors of a batch."""
+
+    def transform(self, features: Any, device: str | torch.device = "cpu") -> MadeBatch: ...
+
+
+class Rows(Generic[AnyBatch]):
     """The rows of one split, ready for batches; see ``Inputs.load``."""
 
-    def __init__(self, inputs: Inputs, features: Features, device: torch.device, resident: bool) -> None:
+    def __init__(self, inputs: Transforms[AnyBatch], features: Features, device: torch.device, resident: bool) -> None:
         self.inputs = inputs
         self.features = features
         self.device = device
@@ -126,29 +183,26 @@ class Rows:
     def __len__(self) -> int:
         return len(self.features)
 
-    def batch(self, index: Tensor) -> Batch:
+    def batch(self, index: Tensor) -> AnyBatch:
         """The rows of ``index``, an int64 tensor, in its order."""
         if self.resident is not None:
-            numeric, categorical, tokens = self.resident
-            return Batch(
-                None if numeric is None else numeric[index],
-                None if categorical is None else categorical[index],
-                None if tokens is None else tokens[index],
-            )
+            return take_rows(self.resident, index)
         return self.inputs.transform(self.features.take(index.cpu().numpy()), self.device)
 
-    def in_order(self, batch_size: int) -> Iterator[Batch]:
+    def in_order(self, batch_size: int) -> Iterator[AnyBatch]:
         """All rows from the first to the last; one empty batch if there are none."""
         for start in range(0, max(len(self), 1), batch_size):
             part = slice(start, start + batch_size)
             if self.resident is None:
                 yield self.inputs.transform(self.features.take(part), self.device)
             else:
-                yield Batch(*(None if tensor is None else tensor[part] for tensor in self.resident))
+                yield take_rows(self.resident, part)
 
-    def _load(self) -> Batch:
+    def _load(self) -> AnyBatch:
         parts = [self.inputs.transform(chunk, self.device) for chunk in _chunks(self.features)]
-        return Batch(*(None if tensors[0] is None else torch.cat(tensors) for tensors in zip(*parts, strict=True)))
+        columns: list[tuple[Tensor | None, ...]] = list(zip(*parts, strict=True))
+        whole = [None if column[0] is None else torch.cat(cast("list[Tensor]", list(column))) for column in columns]
+        return _like(parts[0], whole)
 
 
 def flat_columns(array: NDArray[np.float32], max_columns: int = MAX_FLAT_COLUMNS) -> NDArray[np.float32]:
@@ -193,8 +247,11 @@ def _columns(features: Features) -> str:
     """What must be the same for all features that one ``Inputs`` is used on."""
     if isinstance(features, Representation):
         return f"a representation of shape (rows, {', '.join(map(str, features.array.shape[1:]))})"
-    cardinalities = features.schema.cardinalities
-    return f"a table of {features.numeric.shape[1]} numeric columns and categories of cardinality {cardinalities}"
+    return _table_columns(features.numeric.shape[1], features.schema.cardinalities)
+
+
+def _table_columns(n_numeric: int, cardinalities: tuple[int, ...]) -> str:
+    return f"a table of {n_numeric} numeric columns and categories of cardinality {cardinalities}"
 
 
 def _columns_with_missing(table: Table) -> list[int]:
@@ -210,19 +267,25 @@ def _chunks(features: Features) -> Iterator[Features]:
 
 def _standardisation(representation: Representation) -> tuple[Tensor, Tensor]:
     """Mean and reciprocal standard deviation of each entry; the latter is 0 for entries that do not vary."""
-    shape = representation.array.shape[1:]
-    total = np.zeros(shape)
-    shift = np.asarray(representation.array[0], dtype=np.float64)  # sums of squares cancel badly far from zero
-    squares = np.zeros(shape)
-    for chunk in _chunks(representation):
-        assert isinstance(chunk, Representation)
-        values = chunk.array - shift
+    return standardise(chunk.array for chunk in _chunks(representation) if isinstance(chunk, Representation))
+
+
+def standardise(chunks: Iterable[NDArray[np.float32]]) -> tuple[Tensor, Tensor]:
+    """As ``_standardisation``, of rows that come piece by piece."""
+    count = 0
+    for chunk in chunks:
+        if not count:
+            shape = chunk.shape[1:]
+            total, squares = np.zeros(shape), np.zeros(shape)
+            shift = np.asarray(chunk[0], dtype=np.float64)  # sums of squares cancel badly far from zero
+        values = chunk - shift
         total += values.sum(axis=0)
         squares += np.square(values).sum(axis=0)
-    mean = total / len(representation)
+        count += len(chunk)
+    mean = total / count
     if not np.isfinite(mean).all():
         raise TabbenchError(NOT_FINITE)
-    spread = np.sqrt(np.maximum(squares / len(representation) - mean**2, 0))
+    spread = np.sqrt(np.maximum(squares / count - mean**2, 0))
     mean += shift
     # float32 encoders repeat a constant only to about seven digits: such noise must not be blown up to unit variance.
     varies = spread > 1e-5 * np.abs(mean) + 1e-30
@@ -230,7 +293,8 @@ def _standardisation(representation: Representation) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(mean.astype(np.float32)), torch.from_numpy(factor.astype(np.float32))
 
 
-def _resident_bytes(device: str | torch.device, memory: int | None) -> int:
+def resident_bytes(device: str | torch.device, memory: int | None) -> int:
+    """What rows may take on a device; ``memory`` is the limit of the job."""
     if torch.device(device).type == "cuda":
         return torch.cuda.mem_get_info(device)[0] // 2
     return DEFAULT_RESIDENT_BYTES if memory is None else memory // 4

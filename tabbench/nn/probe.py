@@ -12,14 +12,21 @@ import torch.nn.functional as F  # noqa: N812 - the name everybody uses
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tabbench.contracts.metrics import goodness
 from tabbench.nn.devices import in_double
 from tabbench.nn.inputs import Inputs, flat_columns
-from tabbench.table import Representation, Task
+from tabbench.values import Representation, Task
 
 PROBE_ROWS = 10_000
 """Training rows that the probe looks at."""
 RIDGE_PENALTIES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 """Penalties per training row, for columns of unit variance."""
+WEAK_PENALTIES = (1e-7, 1e-6)
+"""More of them, where there are rows enough. On tokens of T-JEPA 1e-5 is too strong; at 1e-9 a collapsed encoder looked
+good on validation and failed on test."""
+ROWS_FOR_WEAK_PENALTIES = 2000
+GRAM_ROWS = 4096
+"""Rows that are brought to double precision at a time."""
 LBFGS_HISTORY = 10
 """Pairs of steps and gradients that L-BFGS remembers; torch's 100 are 3.3 GB for 1,000 classes and 4,096 columns."""
 LBFGS_VECTORS = 2 * LBFGS_HISTORY + 8
@@ -39,8 +46,8 @@ class LinearMap(NamedTuple):
 def ridge_path(x: Tensor, y: Tensor, penalties: Sequence[float]) -> Iterator[tuple[float, LinearMap]]:
     """Penalties with the ridge regression of the columns of ``y`` (rows, outputs); the bias is free.
 
-    A penalty counts per row. Those too small for the rounding of the data are left out. Solved in double
-    precision from the smaller of the two Gram matrices.
+    A penalty counts per row. Those too small for the rounding of the data are left out. Solved in double precision,
+    sums over rows included, from the smaller of the two Gram matrices.
     """
     n, p = x.shape
     wide = p > n
@@ -48,11 +55,10 @@ def ridge_path(x: Tensor, y: Tensor, penalties: Sequence[float]) -> Iterator[tup
     targets = y - y_mean
     if wide:
         centred = x - x_mean
-        gram, right = in_double(centred @ centred.T), in_double(targets)
-    else:  # centred afterwards: a tall x is large, and not copied
-        mean = in_double(x_mean)
-        gram = in_double(x.T @ x) - n * torch.outer(mean, mean)
-        right = in_double(x.T @ targets)
+        rows = in_double(centred)
+        gram, right = rows @ rows.T, in_double(targets)
+    else:
+        gram, right = _normal_equations(x, x_mean, targets)
     for penalty in penalties:
         regular = gram + n * penalty * torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
         factor, failed = torch.linalg.cholesky_ex(regular)
@@ -61,6 +67,22 @@ def ridge_path(x: Tensor, y: Tensor, penalties: Sequence[float]) -> Iterator[tup
         solution = torch.cholesky_solve(right, factor).to(x)
         weight = centred.T @ solution if wide else solution
         yield penalty, LinearMap(weight, y_mean - x_mean @ weight)
+
+
+def _normal_equations(x: Tensor, x_mean: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """Gram matrix and right side of centred columns, in double precision; a tall x is large, and not copied whole."""
+    gram: Tensor | None = None
+    for rows, labels in zip(torch.split(x, GRAM_ROWS), torch.split(targets, GRAM_ROWS), strict=True):
+        centred = in_double(rows) - in_double(x_mean)
+        products = centred.T @ torch.cat([centred, in_double(labels)], dim=1)
+        gram = products if gram is None else gram.add_(products)
+    assert gram is not None
+    return gram[:, : x.shape[1]], gram[:, x.shape[1] :]
+
+
+def ridge_penalties(n_rows: int) -> tuple[float, ...]:
+    """The penalties to try, from weak to strong."""
+    return WEAK_PENALTIES + RIDGE_PENALTIES if n_rows >= ROWS_FOR_WEAK_PENALTIES else RIDGE_PENALTIES
 
 
 def logistic_path(
@@ -97,11 +119,11 @@ def logistic_path(
 def probe_score(
     train_x: NDArray[np.float32], train_y: NDArray[Any], val_x: NDArray[np.float32], val_y: NDArray[Any], task: Task
 ) -> float:
-    """How well validation labels follow linearly from representations: accuracy, or minus the RMSE; higher is better.
+    """How well validation labels follow linearly from representations, by the task's main metric; higher is better.
 
     Ridge regression on standardised columns, of the label or of one 0/1 column per class (the class with the largest
-    value is the answer); the penalty is the best of seven. At most 10,000 training rows, evenly spaced, are looked at.
-    Tokens (rows, d, h) are laid side by side.
+    value is the answer); the penalty is the best of seven, or of nine from 2,000 rows on. At most 10,000 training rows,
+    evenly spaced, are looked at. Tokens (rows, d, h) are laid side by side.
     """
     if len(train_x) > PROBE_ROWS:  # fewer are not copied: tokens can be gigabytes before flat_columns reduces them
         rows = np.linspace(0, len(train_x) - 1, PROBE_ROWS).astype(int)
@@ -113,10 +135,18 @@ def probe_score(
     assert x_val is not None
     if task.is_regression:
         y, y_val = (torch.from_numpy(np.array(part, dtype=np.float32))[:, None] for part in (train_y, val_y))
-        return max(-math.sqrt(float(F.mse_loss(model(x_val), y_val))) for _, model in ridge_path(x, y, RIDGE_PENALTIES))
+        models = ridge_path(x, y, ridge_penalties(len(x)))
+        if task.metric:
+            return max(goodness(task, val_y, model(x_val)[:, 0].cpu().numpy()) for _, model in models)
+        return max(-math.sqrt(float(F.mse_loss(model(x_val), y_val))) for _, model in models)
     n_classes = max(task.n_classes, 2)
     y = F.one_hot(torch.from_numpy(np.array(train_y, dtype=np.int64)), n_classes).float()
     y_val = torch.from_numpy(np.array(val_y, dtype=np.int64))
+    if task.metric:  # the answers of a ridge regression are near 0 and 1
+        models = ridge_path(x, y, ridge_penalties(len(x)))
+        shares = (model(x_val).clamp(1e-6, 1.0) for _, model in models)
+        return max(goodness(task, val_y, (each / each.sum(dim=1, keepdim=True)).cpu().numpy()) for each in shares)
     return max(
-        int((model(x_val).argmax(dim=1) == y_val).sum()) / len(y_val) for _, model in ridge_path(x, y, RIDGE_PENALTIES)
+        int((model(x_val).argmax(dim=1) == y_val).sum()) / len(y_val)
+        for _, model in ridge_path(x, y, ridge_penalties(len(x)))
     )

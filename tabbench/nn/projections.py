@@ -11,10 +11,12 @@ from collections import OrderedDict
 import torch
 from torch import Tensor, nn
 
-from tabbench.network_config import ProjectionName
+from tabbench.config import ProjectionName
 
 FLATTEN_LIMIT = 8192
 """Up to this many numbers per row ``auto`` is ``linear_flatten``; beyond, its d * d * h weights outgrow the model."""
+MAX_WEIGHTS = 2**22
+"""Weights, at most, of a linear map from all tokens that is wider than the paper's."""
 
 
 class LinearPerFeature(nn.Module):
@@ -68,9 +70,9 @@ def conv(d: int, h: int) -> nn.Module:
 def make_projection(name: ProjectionName, d: int, h: int) -> nn.Module:
     """The projection called ``name`` for tokens (rows, d, h): a module that returns (rows, d).
 
-    ``auto`` is ``linear_flatten``, which the paper's tuning chose most often, unless a row has more than 8,192 numbers:
-    then it is ``linear_per_feature``. ``tokens_direct`` is for the models to handle: here it lays the tokens side by
-    side, which gives (rows, d * h).
+    ``auto`` (for networks of tokens; others see ``make_wide_projection``) is ``linear_flatten``, which the paper's
+    tuning chose most often, unless a row has more than 8,192 numbers: then it is ``linear_per_feature``.
+    ``tokens_direct`` is for the models to handle: here it lays the tokens side by side, which gives (rows, d * h).
     """
     if name == "auto":
         name = "linear_flatten" if d * h <= FLATTEN_LIMIT else "linear_per_feature"
@@ -83,6 +85,20 @@ def make_projection(name: ProjectionName, d: int, h: int) -> nn.Module:
     if name == "tokens_direct":
         return nn.Flatten()
     return MaxPool() if name == "max_pool" else MeanPool()
+
+
+def make_wide_projection(d: int, h: int, max_width: int) -> tuple[nn.Module, int]:
+    """What networks that read one vector do with tokens (rows, d, h) unless told otherwise, and its width.
+
+    Tokens side by side keep everything. Above ``max_width`` numbers one linear map brings them to as many as 4 million
+    weights allow. Where that would be fewer than d numbers, each token has a linear map of its own to one number.
+    """
+    if d * h <= max_width:
+        return nn.Flatten(), d * h
+    width = min(MAX_WEIGHTS // (d * h), max_width)
+    if width < d:
+        return LinearPerFeature(d, h), d
+    return nn.Sequential(nn.Flatten(), nn.Linear(d * h, width)), width
 
 
 def _conv_size(length: int) -> int:

@@ -84,6 +84,19 @@ def embedding_variance(embeddings: Tensor) -> float:
     return float(_flat(embeddings).var(0, correction=0).mean())
 
 
+def rank_me(embeddings: Tensor) -> float:
+    """RankMe, the effective rank of the rows (Garrido et al., 2023): between 1 and the smaller side of the matrix.
+
+    The exponential of the entropy of the singular values, taken as shares of their sum: 1 if all rows are multiples of
+    one, k if k directions are used alike.
+    """
+    rows = _flat(embeddings)
+    small = rows @ rows.T if len(rows) <= rows.shape[1] else rows.T @ rows
+    values = torch.linalg.eigvalsh(small).clamp_min(0).sqrt()
+    shares = values / values.sum().clamp_min(torch.finfo(values.dtype).tiny)
+    return float(torch.special.entr(shares).sum().exp())
+
+
 def collapse_ratio(embeddings: Tensor) -> float:
     """Root mean square of the rows' distances to their mean, as a share of the rows' root mean square length."""
     rows = _flat(embeddings)

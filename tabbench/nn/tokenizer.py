@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - the name everybody uses
 from torch import Tensor, nn
 
-from tabbench.table import FIRST_LEVEL
+from tabbench.values import FIRST_LEVEL
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +37,11 @@ class TokenRows:
     def to(self, device: torch.device | str) -> TokenRows:
         return TokenRows(self.numeric.to(device), self.missing.to(device), self.categorical.to(device))
 
+    def send_to(self, device: torch.device | str) -> TokenRows:
+        """As ``to`` from the CPU to a GPU, without waiting: through memory that the GPU reads by itself."""
+        tensors = (self.numeric, self.missing, self.categorical)
+        return TokenRows(*(tensor.pin_memory().to(device, non_blocking=True) for tensor in tensors))
+
 
 class FeatureTokenizer(nn.Module):
     """Each feature through a linear map of its own: ``TokenRows`` to ``(features, rows, dim)``, numeric ones first.
@@ -50,19 +55,11 @@ class FeatureTokenizer(nn.Module):
         cardinalities: number of codes of each categorical column (``Schema.cardinalities``).
         dim: width of a token.
         missing: whether numbers can be missing.
-        indicators: whether there is a learned vector for each masked feature; see ``forward``.
     """
 
     offsets: Tensor
 
-    def __init__(
-        self,
-        n_numeric: int,
-        cardinalities: Sequence[int],
-        dim: int,
-        missing: bool = False,
-        indicators: bool = False,
-    ) -> None:
+    def __init__(self, n_numeric: int, cardinalities: Sequence[int], dim: int, missing: bool = False) -> None:
         super().__init__()
         self.n_numeric = n_numeric
         self.n_features = n_numeric + len(cardinalities)
@@ -70,7 +67,6 @@ class FeatureTokenizer(nn.Module):
         self.bias = nn.Parameter(torch.empty(self.n_features, dim))
         self.categories = nn.Parameter(torch.empty(sum(cardinalities), dim))
         self.missing = nn.Parameter(torch.empty(n_numeric if missing else 0, dim))
-        self.indicators = nn.Parameter(torch.empty(self.n_features if indicators else 0, dim))
         sizes = torch.tensor([0, *cardinalities], dtype=torch.int64)
         self.register_buffer("offsets", sizes.cumsum(0)[:-1], persistent=False)
         self.reset_parameters()
@@ -87,37 +83,20 @@ class FeatureTokenizer(nn.Module):
             for code in range(FIRST_LEVEL):
                 self.categories[self.offsets + code] = 0
 
-    def forward(self, rows: TokenRows, added: Tensor | None = None, masked: Tensor | None = None) -> Tensor:
-        """Tokens ``(features, rows, dim)``.
-
-        Args:
-            rows: what to encode.
-            added: ``(features, dim)`` to add to each feature's token, such as positions.
-            masked: ``(features, rows)``, 1 where the value is hidden: it counts as 0 (no number, no category), and the
-                feature's indicator vector is added instead.
-        """
+    def forward(self, rows: TokenRows, added: Tensor | None = None) -> Tensor:
+        """Tokens ``(features, rows, dim)``; ``added`` is ``(features, dim)`` to add to each, such as positions."""
         bias = self.bias if added is None else self.bias + added
-        keep = None if masked is None else (1 - masked)[..., None]
         parts = []
         if self.n_numeric:
-            parts.append(self._numeric(rows, bias[: self.n_numeric], None if keep is None else keep[: self.n_numeric]))
+            values = rows.numeric.t()[..., None]
+            numeric = torch.addcmul(bias[: self.n_numeric, None], values, self.weight[:, None])
+            if len(self.missing):
+                numeric = torch.addcmul(numeric, rows.missing.t()[..., None], self.missing[:, None])
+            parts.append(numeric)
         if self.n_numeric < self.n_features:
             chosen = F.embedding(rows.categorical.t() + self.offsets[:, None], self.categories)
-            if keep is not None:
-                chosen = chosen * keep[self.n_numeric :]
             parts.append(chosen + bias[self.n_numeric :, None])
-        tokens = parts[0] if len(parts) == 1 else torch.cat(parts)
-        if masked is not None:
-            tokens = torch.addcmul(tokens, masked[..., None], self.indicators[:, None])
-        return tokens
-
-    def _numeric(self, rows: TokenRows, bias: Tensor, keep: Tensor | None) -> Tensor:
-        values = rows.numeric.t()[..., None]
-        tokens = torch.addcmul(bias[:, None], values if keep is None else values * keep, self.weight[:, None])
-        if not len(self.missing):
-            return tokens
-        absent = rows.missing.t()[..., None]
-        return torch.addcmul(tokens, absent if keep is None else absent * keep, self.missing[:, None])
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 def sincos_positions(n: int, dim: int, base: float = 10_000.0) -> Tensor:

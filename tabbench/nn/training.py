@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -19,48 +18,22 @@ import torch.nn.functional as F  # noqa: N812 - the name everybody uses
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from tabbench.config import MIN_BATCH, NetworkConfig
 from tabbench.context import Context
-from tabbench.contracts import DownstreamModel
-from tabbench.errors import TabbenchError, UsageError
-from tabbench.network_config import MIN_BATCH, NetworkConfig
+from tabbench.contracts import DownstreamModel, State, TrainableEncoder
+from tabbench.contracts.metrics import goodness
+from tabbench.errors import PluginError, TabbenchError, UsageError
+from tabbench.nn.backbone import Backbone, Decay, Network
 from tabbench.nn.batches import count_batches, shuffled_batches
 from tabbench.nn.devices import seeded
-from tabbench.nn.inputs import Batch, Inputs, InputShape, Rows
+from tabbench.nn.finetuning import EncoderBackbone, EncoderInputs, finetuning_groups
+from tabbench.nn.inputs import Inputs, InputShape, Rows, Tensors, take_rows
 from tabbench.nn.schedules import warmup_cosine
-from tabbench.table import Features, Labelled, Task
+from tabbench.nn.states import load_module, module_state
+from tabbench.values import Features, Labelled, Table, Task
 
 MAX_HELD_BYTES = 2**30
 """What a training step of a network that counts its memory may hold for the gradient, if nothing else is said."""
-
-
-class Backbone(nn.Module):
-    """A network without its head: takes a ``Batch``, returns hidden vectors ``(rows, out_features)``."""
-
-    out_features: int
-
-    def row_bytes(self, device: str | torch.device) -> int:
-        """What a training step on ``device`` holds of one row, where that is much: batches that do not fit are split.
-
-        0, for networks without attention, is too little to count.
-        """
-        return 0
-
-
-class Network(nn.Module):
-    """A backbone, in mixed bfloat16 precision if so wished, and the linear layer on top of it, never so."""
-
-    def __init__(self, backbone: Backbone, n_outputs: int, bf16: bool = False) -> None:
-        super().__init__()
-        self.backbone = backbone
-        self.head = nn.Linear(backbone.out_features, n_outputs)
-        self.bf16 = bf16
-
-    def forward(self, batch: Batch) -> Tensor:
-        device = self.head.weight.device.type
-        with torch.autocast(device, torch.bfloat16) if self.bf16 else nullcontext():
-            hidden: Tensor = self.backbone(batch)
-        output: Tensor = self.head(hidden.float())
-        return output
 
 
 class Objective:
@@ -93,11 +66,18 @@ class Objective:
         return F.mse_loss(output.squeeze(-1), target)
 
     def score(self, output: Tensor, target: Tensor) -> float:
-        """Accuracy, or minus the RMSE in the unit of the labels: higher is better."""
+        """Accuracy, minus the RMSE in the unit of the labels, or what the task asks for: higher is better."""
+        if self.task.metric:
+            return goodness(self.task, self._labels(target), self.predictions(output))
         if self.task.is_regression:
             return -self.scale * math.sqrt(float(F.mse_loss(output.squeeze(-1), target)))
         chosen = output.argmax(dim=1) if self.task.kind == "multiclass" else (output.squeeze(-1) > 0)
         return int((chosen == target).sum()) / len(target)
+
+    def _labels(self, target: Tensor) -> NDArray[Any]:
+        """What ``targets`` was given."""
+        values = target.float().cpu().numpy() * self.scale + self.centre
+        return values if self.task.is_regression else values.astype(np.int64)
 
     def predictions(self, output: Tensor) -> NDArray[np.float32]:
         """Class probabilities ``(rows, n_classes)``, or numbers in the unit of the labels."""
@@ -135,6 +115,7 @@ class NetworkModel(DownstreamModel):
     """Base of downstream networks: a subclass has a ``Config`` and makes a backbone."""
 
     Config: ClassVar[type[NetworkConfig]] = NetworkConfig
+    inputs: Inputs | EncoderInputs
 
     @abstractmethod
     def build(self, shape: InputShape) -> Backbone:
@@ -145,19 +126,37 @@ class NetworkModel(DownstreamModel):
         return True
 
     def fit(self, train: Labelled, validation: Labelled, task: Task, context: Context) -> None:
-        if len(train.y) < MIN_BATCH or len(validation.y) == 0:
-            raise UsageError(
-                f"a network needs at least {MIN_BATCH} training rows and one validation row, "
-                f"not {len(train.y)} and {len(validation.y)}"
-            )
+        _check_rows(train, validation)
+        self.inputs = Inputs(self.config.scaling).fit(train.features)
+        with seeded(context.seed("init"), context.device):
+            network = Network(self.build(self.inputs.shape), task.n_outputs, self.config.bf16)
+        self._train(network, train, validation, task, context)
+
+    def finetune(
+        self, encoder: TrainableEncoder, train: Labelled, validation: Labelled, task: Task, context: Context
+    ) -> None:
+        _check_rows(train, validation)
+        assert isinstance(train.features, Table)
+        config: NetworkConfig = self.config
+        self.inputs = EncoderInputs(encoder, context.device)
+        with seeded(context.seed("init"), context.device):
+            if encoder.is_backbone:
+                assert isinstance(encoder.module, Backbone)
+                backbone = EncoderBackbone(encoder.module, None, None, encoder.module.out_features)
+            else:
+                self.inputs.fit(train.features)
+                body = self.build(self.inputs.shape)
+                backbone = EncoderBackbone(encoder.module, self.inputs, body, body.out_features)
+            network = Network(backbone, task.n_outputs, config.bf16)
+        self._train(network, train, validation, task, context)
+
+    def _train(self, network: Network, train: Labelled, validation: Labelled, task: Task, context: Context) -> None:
         config: NetworkConfig = self.config
         self.device = context.device
-        self.inputs = Inputs(config.scaling).fit(train.features)
+        self.network = network.to(context.device)
         self.objective = Objective(task, train.y)
-        with seeded(context.seed("init"), context.device):
-            backbone = self.build(self.inputs.shape)
-            self.network = Network(backbone, task.n_outputs, config.bf16).to(context.device)
-        fitting = rows_that_fit(self.network.backbone, context.device, context.memory)
+        backbone = network.backbone
+        fitting = rows_that_fit(backbone, context.device, context.memory)
         whole = has_batch_norm(self.network)
         self.batch_size = choose_batch_size(config.batch_size, len(train.y), fitting if whole else None)
         self.rows_at_once = rows_of_evaluation(self.batch_size, fitting)
@@ -168,6 +167,11 @@ class NetworkModel(DownstreamModel):
             "parameters": sum(parameter.numel() for parameter in self.network.parameters()),
             "batch_size": self.batch_size,
         }
+
+        def warm_up_head(epoch: int) -> None:
+            if isinstance(backbone, EncoderBackbone):
+                backbone.fix(epoch <= config.warm_head_epochs)
+
         history = train_network(
             self.network,
             make_optimizer(self.network, config, self.is_decayed),
@@ -178,6 +182,7 @@ class NetworkModel(DownstreamModel):
             self.batch_size,
             context,
             None if whole else fitting,
+            warm_up_head,
         )
         self.diagnostics |= history.to_json()
 
@@ -185,28 +190,54 @@ class NetworkModel(DownstreamModel):
         rows = self.inputs.load(features, self.device, self.memory)
         return self.objective.predictions(forward_all(self.network, rows, self.rows_at_once))
 
+    def get_state(self) -> State:
+        if isinstance(self.inputs, EncoderInputs):
+            raise PluginError("a model that was fine-tuned with an encoder cannot be saved")
+        numbers = np.array([self.objective.centre, self.objective.scale], dtype=np.float64)
+        sizes = np.array([self.batch_size, self.rows_at_once], dtype=np.int64)
+        weights = module_state(self.network, "network")
+        return {**self.inputs.get_state(), **weights, "objective": numbers, "sizes": sizes}
+
+    def set_state(self, state: State, task: Task, device: str = "cpu") -> None:
+        self.device, self.memory = device, None
+        self.inputs = Inputs(self.config.scaling).set_state(state)
+        self.objective = Objective(task, np.zeros(1))
+        self.objective.centre, self.objective.scale = (float(number) for number in state["objective"])
+        self.batch_size, self.rows_at_once = (int(size) for size in state["sizes"])
+        self.network = Network(self.build(self.inputs.shape), task.n_outputs, self.config.bf16).to(device)
+        load_module(self.network, state, "network")
+
     def make_backbone(self, example: Features, context: Context) -> Backbone:
         """An untrained backbone; ``example`` must be what the ``Inputs`` are fitted on, the training features."""
         with seeded(context.seed("init"), context.device):
             return self.build(InputShape.of(example)).to(context.device)
 
 
+def _check_rows(train: Labelled, validation: Labelled) -> None:
+    if len(train.y) < MIN_BATCH or len(validation.y) == 0:
+        raise UsageError(
+            f"a network needs at least {MIN_BATCH} training rows and one validation row, "
+            f"not {len(train.y)} and {len(validation.y)}"
+        )
+
+
 def train_network(
     network: nn.Module,
     optimizer: torch.optim.Optimizer,
-    train: tuple[Rows, Tensor],
-    validation: tuple[Rows, Tensor],
+    train: tuple[Rows[Any], Tensor],
+    validation: tuple[Rows[Any], Tensor],
     objective: Objective,
     config: NetworkConfig,
     batch_size: int,
     context: Context,
     rows_at_once: int | None = None,
+    before_epoch: Callable[[int], None] = lambda epoch: None,
 ) -> History:
     """Train until validation stops to improve, and leave ``network`` with its best weights.
 
     Gradients of a batch are computed for ``rows_at_once`` rows at a time, None is all of them. Validation figures are
-    over the whole split. ``context.report`` is called after every epoch with ``train_loss`` and ``validation`` (higher
-    is better).
+    over the whole split. ``before_epoch`` is called with the number of the epoch, from 1. ``context.report`` is called
+    after every epoch with ``train_loss`` and ``validation`` (higher is better).
     """
     history = History()
     best: tuple[float, float] | None = None
@@ -214,6 +245,7 @@ def train_network(
     order = context.generator("batches")
     with seeded(context.seed("dropout"), context.device):
         for epoch in range(1, config.max_epochs + 1):
+            before_epoch(epoch)
             train_loss = run_epoch(
                 network, optimizer, *train, objective, config, batch_size, epoch, order, context, rows_at_once
             )
@@ -240,7 +272,7 @@ def train_network(
 def run_epoch(
     network: nn.Module,
     optimizer: torch.optim.Optimizer,
-    rows: Rows,
+    rows: Rows[Any],
     targets: Tensor,
     objective: Objective,
     config: NetworkConfig,
@@ -259,7 +291,7 @@ def run_epoch(
         if config.schedule == "cosine":
             factor = warmup_cosine((epoch - 1) * n_steps + step, config.max_epochs * n_steps)
             for group in optimizer.param_groups:
-                group["lr"] = config.lr * factor
+                group["lr"] = config.lr * group.get("scale", 1.0) * factor
         loss = train_step(network, optimizer, objective, rows.batch(index), targets[index], rows_at_once)
         total += loss * len(index)
         n_rows += len(index)
@@ -271,7 +303,7 @@ def train_step(
     network: nn.Module,
     optimizer: torch.optim.Optimizer,
     objective: Objective,
-    batch: Batch,
+    batch: Tensors,
     target: Tensor,
     rows_at_once: int | None = None,
 ) -> Tensor:
@@ -288,8 +320,7 @@ def train_step(
         loss = torch.zeros((), device=target.device)
         for start in range(0, n, rows_at_once):
             part = slice(start, min(start + rows_at_once, n))
-            some = Batch(*(None if tensor is None else tensor[part] for tensor in batch))
-            share = objective.loss(network(some), target[part]) * ((part.stop - part.start) / n)
+            share = objective.loss(network(take_rows(batch, part)), target[part]) * ((part.stop - part.start) / n)
             share.backward()  # type: ignore[no-untyped-call]
             loss += share.detach()
     optimizer.step()
@@ -297,7 +328,7 @@ def train_step(
 
 
 @torch.inference_mode()
-def forward_all(network: nn.Module, rows: Rows, batch_size: int) -> Tensor:
+def forward_all(network: nn.Module, rows: Rows[Any], batch_size: int) -> Tensor:
     """Outputs for all rows, in evaluation mode."""
     network.eval()
     return torch.cat([network(batch) for batch in rows.in_order(batch_size)])
@@ -314,21 +345,25 @@ class OptimizerSettings(Protocol):
 
 
 def make_optimizer(
-    network: nn.Module, config: OptimizerSettings, is_decayed: Callable[[str], bool] = lambda name: True
+    network: nn.Module, config: OptimizerSettings, is_decayed: Decay = lambda name: True
 ) -> torch.optim.AdamW:
-    """AdamW, fused where the device has it; weight decay applies to parameters for which ``is_decayed(name)``."""
-    groups: dict[bool, list[nn.Parameter]] = {True: [], False: []}
-    for name, parameter in network.named_parameters():
-        groups[is_decayed(name)].append(parameter)
-    return torch.optim.AdamW(
-        [
-            {"params": groups[decayed], "weight_decay": config.weight_decay if decayed else 0.0}
-            for decayed in (True, False)
-            if groups[decayed]
-        ],
-        lr=config.lr,
-        fused=next(network.parameters()).device.type in ("cpu", "cuda", "mps"),
-    )
+    """AdamW, fused where the device has it; weight decay applies to parameters for which ``is_decayed(name)``.
+
+    A network that holds a pretrained encoder gets the groups of fine-tuning.
+    """
+    if isinstance(config, NetworkConfig) and isinstance(getattr(network, "backbone", None), EncoderBackbone):
+        groups = finetuning_groups(network, config, is_decayed)
+    else:
+        parts: dict[bool, list[nn.Parameter]] = {True: [], False: []}
+        for name, parameter in network.named_parameters():
+            parts[is_decayed(name)].append(parameter)
+        groups = [
+            {"params": params, "weight_decay": config.weight_decay * decayed}
+            for decayed, params in parts.items()
+            if params
+        ]
+    fused = next(network.parameters()).device.type in ("cpu", "cuda", "mps")
+    return torch.optim.AdamW(groups, lr=config.lr, fused=fused)
 
 
 def choose_batch_size(wanted: int | Literal["auto"], n_rows: int, fitting: int | None = None) -> int:

@@ -82,6 +82,19 @@ def unchanged_generators() -> Iterator[None]:
     )
 
 
+@contextmanager
+def unchanged_process() -> Iterator[None]:
+    """What happens inside must leave the state that other jobs share as it was: threads, default dtype and the like."""
+    from tabbench.running.surroundings import Surroundings
+
+    before = Surroundings()
+    try:
+        yield
+    finally:
+        changes = before.put_right()
+    require(not changes, f"it changed what other jobs of its process share: {'; '.join(changes)}")
+
+
 def _generator_states() -> dict[str, object]:
     import torch
 
@@ -116,7 +129,7 @@ def check_config_module_is_light(subject: Subject) -> None:
 
 
 def _require_light(module: str, consequence: str) -> None:
-    code = f"import sys, importlib; importlib.import_module({module!r}); print(*(set({HEAVY!r}) & set(sys.modules)))"
+    code = f"import sys, importlib; importlib.import_module({module!r}); print(*({{*{HEAVY!r}}} & {{*sys.modules}}))"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
     require(done.returncode == 0, f"importing {module} alone fails: {done.stderr.strip().splitlines()[-1:]}")
@@ -215,6 +228,14 @@ def _is_allowed(subject: Subject, settings: Mapping[str, Any]) -> bool:
     except UsageError:
         return False
     return True
+
+
+# Training.
+
+
+def check_it_trains(subject: Subject) -> None:
+    """It trains on a small table. Without this no other check says anything."""
+    subject.trained()
 
 
 HOOK_CHECKS = (check_hook_module_is_light,)

@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from tabbench.network_config import NetworkConfig
+from tabbench.config import NetworkConfig
 from tabbench.nn import Backbone, Batch, FlatColumns, InputShape, NetworkModel
 
 

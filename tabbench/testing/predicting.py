@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tabbench.context import Context
-from tabbench.table import UNKNOWN, Features, Labelled, Representation, Table, Task
-from tabbench.testing.common import close, require, same, unchanged_generators, works_or_refuses
+from tabbench.testing.common import close, require, same, unchanged_generators, unchanged_process, works_or_refuses
 from tabbench.testing.encoding import copy_of, join, poison, require_deadline
 from tabbench.testing.subject import Skipped, Subject
 from tabbench.testing.tables import TaskKind, make_labels, make_table
+from tabbench.values import UNKNOWN, Features, Labelled, Representation, Table, Task
 
 TASKS: tuple[TaskKind, ...] = ("binary", "multiclass", "regression")
 WIDTH, TOKEN = 6, 4
@@ -134,6 +134,13 @@ def check_global_generators_are_untouched(subject: Subject) -> None:
         subject.fit(table, "multiclass")[0].predict(table)
 
 
+def check_process_is_untouched(subject: Subject) -> None:
+    """Training and predicting leave the process as it was: threads, torch's defaults, folder, environment."""
+    table = subject.table(96)
+    with unchanged_process():
+        subject.fit(table, "multiclass")[0].predict(table)
+
+
 def check_inputs_are_untouched(subject: Subject) -> None:
     """Training and predicting leave features and labels as they were, and can work with arrays that are read-only."""
     before = subject.table(96)
@@ -233,6 +240,7 @@ MODEL_CHECKS = (
     check_rows_are_predicted_alone,
     check_training_sees_no_test_rows,
     check_global_generators_are_untouched,
+    check_process_is_untouched,
     check_inputs_are_untouched,
     check_deadline_is_respected,
     check_learns_something_easy,

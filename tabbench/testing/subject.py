@@ -14,24 +14,27 @@ from numpy.typing import NDArray
 
 from tabbench.config import Config
 from tabbench.context import Context
-from tabbench.contracts import Dataset, DownstreamModel, JointMethod, SSLMethod
-from tabbench.controls import NONE, UNTRAINED
+from tabbench.contracts import DataScheme, Dataset, DownstreamModel, Executor, JointMethod, Reference, SSLMethod
 from tabbench.errors import PluginError, TabbenchError, UsageError, unknown
+from tabbench.experiment.controls import NONE, UNTRAINED
 from tabbench.hookspecs import KIND_NAMES, KINDS, Plugin
 from tabbench.registry import Entry, Registry, make_registry
-from tabbench.table import Features, Labelled, Table, Task
 from tabbench.testing.tables import make_labels, make_table
+from tabbench.values import Features, Labelled, Table, Task
 
-Kind = Literal["ssl", "joint_representation", "joint_predictions", "model", "data"]
+Kind = Literal["ssl", "joint_representation", "joint_predictions", "model", "data", "executor", "reference", "scheme"]
 KIND_OF_CLASS: tuple[tuple[type, str], ...] = (
     (SSLMethod, "ssl"),
     (JointMethod, "joint"),
     (DownstreamModel, "model"),
     (Dataset, "data"),
+    (Executor, "executor"),
+    (Reference, "reference"),
+    (DataScheme, "scheme"),
 )
-CHECKED = ("ssl", "model", "data")
+CHECKED = ("ssl", "model", "data", "executor", "reference", "scheme")
 """Kinds of plugins that there are checks for."""
-OTHER_WORDS = {"models": "model", "dataset": "data", "datasets": "data"}
+OTHER_WORDS = {"models": "model", "dataset": "data", "datasets": "data", "executors": "executor"}
 CHECK_PRESETS = ("check", "quick")
 """The first of these presets that a plugin has is what it is checked with."""
 SHAPES: Mapping[str, tuple[int, int]] = {"mixed": (4, 2), "numeric": (4, 0), "categorical": (0, 3)}
@@ -60,7 +63,15 @@ class Subject:
     """How it is registered; None for a class that no plugin offers."""
     note: str = ""
     """What the check that just ran has to add, such as the sentence of a refusal."""
+    time_limit: float = 120.0
+    """Seconds that one check may take."""
+    cannot_train: bool = False
+    """It was tried, and failed: checks that need a training say nothing."""
     _memory: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.kind == "executor":  # a cluster may have to find a place first
+            self.time_limit = max(self.time_limit, 300.0)
 
     def __str__(self) -> str:
         return self.name
@@ -85,7 +96,7 @@ class Subject:
     def make(self) -> Any:
         """A new object with the settings of the check."""
         cls = self.load()
-        if self.kind == "data":
+        if self.kind in ("data", "reference", "scheme"):
             return cls(**(self.plugin.arguments if self.plugin else {}), **self.settings)
         presets = self.config_class.presets()
         base = next((presets[name] for name in CHECK_PRESETS if name in presets), {})
@@ -124,6 +135,10 @@ class Subject:
 
         found: tuple[int, int] = self.once("shape", try_all)
         return found
+
+    def trained(self) -> Any:
+        """The shared encoder or learner, whichever the plugin has."""
+        return self.encoder() if self.kind in ("ssl", "joint_representation") else self.fitted()
 
     def _try_shape(self, table: Table) -> None:
         if self.kind in ("ssl", "joint_representation"):
@@ -248,9 +263,7 @@ def _kind_of_entry(entry: Entry) -> Kind:
     if entry.kind == "ssl" and entry.plugin.uses_labels:
         return "joint_predictions" if entry.plugin.gives == "predictions" else "joint_representation"
     if entry.kind == "ssl" and entry.name in (NONE, UNTRAINED):
-        raise UsageError(f"{entry.name!r} is a control, and no method: there is nothing to check")
-    if entry.kind not in CHECKED:
-        raise UsageError(f"there are no checks for a plugin of the kind {KIND_NAMES[entry.kind]}")
+        raise UsageError(f"{entry.name!r} is a control, not a method: there is nothing to check")
     return entry.kind  # type: ignore[return-value]
 
 
@@ -259,7 +272,7 @@ def _kind_of_class(cls: type) -> Kind:
         if issubclass(cls, base):
             return f"joint_{cls.gives}" if kind == "joint" else kind  # type: ignore[attr-defined,return-value]
     wanted = ", ".join(base.__name__ for base, _ in KIND_OF_CLASS)
-    raise UsageError(f"{cls.__name__} is no subclass of {wanted}: there is nothing to check")
+    raise UsageError(f"{cls.__name__} is not a subclass of {wanted}: there is nothing to check")
 
 
 def temporary_folder() -> tempfile.TemporaryDirectory[str]:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tabbench.table import FIRST_LEVEL, MISSING, Schema, Table, Task
+from tabbench.values import FIRST_LEVEL, MISSING, Schema, Table, Task
 
 TaskKind = Literal["binary", "multiclass", "regression"]
 N_FACTORS = 2

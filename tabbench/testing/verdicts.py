@@ -8,23 +8,32 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from tabbench.errors import UsageError, unknown
-from tabbench.testing.common import CONFIG_CHECKS, HOOK_CHECKS
+from tabbench.errors import Interruption, UsageError, plugin_line, unknown
+from tabbench.running.surroundings import Surroundings
+from tabbench.testing.common import CONFIG_CHECKS, HOOK_CHECKS, check_it_trains
 from tabbench.testing.encoding import JOINT_CHECKS, LABEL_FREE_CHECKS
+from tabbench.testing.executing import EXECUTOR_CHECKS
+from tabbench.testing.limits import OutOfTime, time_limit
+from tabbench.testing.listing import REFERENCE_CHECKS, SCHEME_CHECKS
 from tabbench.testing.loading import DATASET_CHECKS
 from tabbench.testing.predicting import MODEL_CHECKS
+from tabbench.testing.protocols import FINETUNED_CHECKS, HIDDEN_LABEL_CHECKS, TRAINABLE_CHECKS
 from tabbench.testing.subject import CheckFailed, Skipped, Subject, find_subject
 
 if TYPE_CHECKING:
     import pytest
 
 Status = Literal["passed", "failed", "expected", "unexpected", "skipped"]
+UNTRAINED_CHECKS = HOOK_CHECKS + CONFIG_CHECKS + (check_it_trains,)
 CHECKS: Mapping[str, tuple[Callable[[Subject], None], ...]] = {
-    "ssl": HOOK_CHECKS + CONFIG_CHECKS + JOINT_CHECKS + LABEL_FREE_CHECKS,
-    "joint_representation": HOOK_CHECKS + CONFIG_CHECKS + JOINT_CHECKS,
-    "joint_predictions": HOOK_CHECKS + CONFIG_CHECKS + MODEL_CHECKS,
-    "model": HOOK_CHECKS + CONFIG_CHECKS + MODEL_CHECKS,
+    "ssl": UNTRAINED_CHECKS + JOINT_CHECKS + LABEL_FREE_CHECKS + TRAINABLE_CHECKS + HIDDEN_LABEL_CHECKS,
+    "joint_representation": UNTRAINED_CHECKS + JOINT_CHECKS + TRAINABLE_CHECKS + HIDDEN_LABEL_CHECKS,
+    "joint_predictions": UNTRAINED_CHECKS + MODEL_CHECKS + HIDDEN_LABEL_CHECKS,
+    "model": UNTRAINED_CHECKS + MODEL_CHECKS + FINETUNED_CHECKS + HIDDEN_LABEL_CHECKS,
     "data": HOOK_CHECKS + DATASET_CHECKS,
+    "executor": HOOK_CHECKS + CONFIG_CHECKS[:2] + EXECUTOR_CHECKS,
+    "reference": HOOK_CHECKS + REFERENCE_CHECKS,
+    "scheme": HOOK_CHECKS + SCHEME_CHECKS,
 }
 
 
@@ -55,12 +64,31 @@ class Check:
         """
         subject = find_subject(plugin)
         subject.note = ""
+        self._require_trained(subject)
+        before = Surroundings()
         try:
-            self.function(subject)
+            with time_limit(subject.time_limit):
+                self.function(subject)
+            if self.function is check_it_trains:
+                subject.cannot_train = False
         except (CheckFailed, Skipped):
             raise
-        except Exception as error:
-            raise CheckFailed(f"{type(error).__name__}: {' '.join(str(error).split())}") from error
+        except OutOfTime:
+            raise CheckFailed(
+                f"it took longer than {subject.time_limit:g} s: make it fast by settings, or allow more time"
+            ) from None
+        except (Exception, Interruption) as error:
+            line = f"{type(error).__name__}: {' '.join(str(error).split())}{plugin_line(error)}"
+            raise CheckFailed(line) from error
+        finally:
+            before.put_right()  # what one check leaves behind is no matter of the next
+
+    def _require_trained(self, subject: Subject) -> None:
+        """Skip what a plugin that cannot train would fail anyway, each time with the same line."""
+        if self.function is check_it_trains:
+            subject.cannot_train = True  # until it has
+        elif subject.cannot_train and self.function not in UNTRAINED_CHECKS:
+            raise Skipped(f"it cannot train: see {check_it_trains.__name__}")
 
 
 @dataclass(frozen=True)
@@ -81,7 +109,7 @@ class Verdict:
 
 
 def checks_for(kind: str) -> list[Check]:
-    """The checks of a kind of plugin: ssl, joint_representation, joint_predictions, model or data."""
+    """The checks of a kind of plugin: ssl, joint_representation, joint_predictions, model, data or executor."""
     if kind not in CHECKS:
         raise unknown("kind of plugin", kind, CHECKS)
     return [Check(function) for function in CHECKS[kind]]
@@ -94,9 +122,10 @@ def check_plugin(
     settings: Mapping[str, Any] | None = None,
     expected_failures: Mapping[str, str] | None = None,
     files: Iterable[Path | str] = (),
+    time_limit: float | None = None,
     on_verdict: Callable[[Verdict], None] = lambda verdict: None,
 ) -> list[Verdict]:
-    """Run all checks of a plugin.
+    """Run all checks of a plugin; if it cannot train, those alone that need no training.
 
     Args:
         plugin: a class, or the name of a registered plugin.
@@ -104,10 +133,13 @@ def check_plugin(
         settings: settings that make the checks fast, on top of the preset ``check`` or ``quick``.
         expected_failures: names of checks that fail, each with its reason.
         files: unpublished plugins to register (``--plugin FILE``).
+        time_limit: seconds that a check may take, if not two minutes.
         on_verdict: gets each verdict as soon as there is one.
     """
     subject = find_subject(plugin, kind=kind, settings=settings, files=files)
-    if subject.settings:
+    if time_limit is not None:
+        subject.time_limit = time_limit
+    if subject.settings and subject.kind != "executor":
         subject.make()  # a wrong setting is told once, not by every check
     checks = checks_for(subject.kind)
     reasons = _check_reasons(checks, expected_failures)
@@ -116,6 +148,8 @@ def check_plugin(
         verdict = _judge(check, subject, reasons.get(check.name))
         on_verdict(verdict)
         verdicts.append(verdict)
+        if subject.cannot_train:
+            break
     return verdicts
 
 

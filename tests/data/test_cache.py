@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,9 @@ from tabbench.data.cache import (
     cache_dir,
     find_cached,
     list_cached,
+    read_folds,
     read_frame,
+    read_unlabelled,
     store_dataset,
     verify,
 )
@@ -157,3 +160,61 @@ def test_writers_at_the_same_time_leave_one_whole_table() -> None:
     assert [writer.wait() for writer in writers] == [0, 0]
     [manifest] = list_cached()
     assert verify(manifest) == ""
+
+
+@pytest.mark.parametrize(
+    "edit, fault",
+    [
+        ({"target": "c"}, "task multiclass instead of binary"),
+        ({"target": "n"}, "task multiclass instead of regression"),
+        ({"target": "gone"}, "there is no column 'gone'"),
+        ({"class_names": ("10", "9", "11")}, "classes .*10.*9.*11.* instead of .*9.*10.*11"),
+        ({"categorical": ("c", "n")}, "categorical columns .* instead of"),
+        ({"rows": 29}, "rows 29 instead of 30"),
+        ({"key": "0" * 64}, "the content key is .*, not 000000000000"),
+    ],
+)
+def test_an_edited_manifest_does_not_give_another_number_under_the_same_key(edit: dict[str, Any], fault: str) -> None:
+    manifest = store_dataset("toy", make_data())
+    edited = replace(manifest, **edit)
+    with pytest.raises(DataError, match=rf"the manifest of toy does not belong to the cached table \({fault}"):
+        read_frame(edited)
+    assert "does not belong" in verify(edited)
+    assert verify(manifest) == ""
+
+
+def test_an_edited_target_of_the_same_kind_is_noticed_by_the_content_key() -> None:
+    frame = make_data().frame.assign(other=["11", "9", "10"] * 10)
+    manifest = store_dataset("toy", LoadedData(frame, "y", "classification", ("c", "other")), as_published=True)
+    edited = replace(manifest, target="other", categorical=("c", "y"))
+    with pytest.raises(DataError, match="the content key is"):
+        read_frame(edited)
+
+
+def test_a_manifest_of_the_first_release_is_still_read() -> None:
+    manifest = store_dataset("toy", make_data())
+    value = manifest.to_json()
+    for added in ("licence", "citation", "homepage", "unlabelled", "folds", "n_folds"):
+        del value[added]
+    assert Manifest.from_json(value) == manifest
+
+
+def test_unlabelled_rows_and_folds_are_stored_beside_the_table_and_verified(cache: Path) -> None:
+    loaded = make_data()
+    folds = np.stack([np.arange(30) % 3, np.arange(30) % 5], axis=1).astype(np.int16)
+    loaded.frame.loc[[1, 4], "y"] = None
+    manifest = store_dataset("toy", replace(loaded, folds=folds))
+    assert (manifest.rows, manifest.n_folds) == (28, 8)
+    assert manifest.unlabelled is not None
+    assert manifest.folds is not None
+    assert manifest.unlabelled.rows == 2
+    assert read_unlabelled(manifest)["n"].tolist() == loaded.frame["n"][[1, 4]].tolist()
+    kept = read_folds(manifest)
+    assert kept is not None
+    assert kept.tolist() == np.delete(folds, [1, 4], axis=0).tolist()
+    assert Manifest.from_json(json.loads(json.dumps(manifest.to_json()))) == manifest
+    without = store_dataset("other", replace(loaded, folds=folds), drop_unlabelled=True)
+    assert without.unlabelled is None
+    assert without.key == manifest.key
+    (cache / manifest.unlabelled.path).write_bytes(b"")
+    assert "is damaged" in verify(manifest)

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from tabbench import DataError, LoadedData
-from tabbench.data.cleaning import clean, sort_classes
+from tabbench.data.cleaning import clean
+from tabbench.data.content import sort_classes
 
 N = 40
 
@@ -68,7 +69,10 @@ def test_the_numbers_of_rows_have_gaps_only_because_rows_without_a_target_were_d
     frame = make_frame(row=range(N))
     frame["y"] = frame["y"].astype(object)
     frame.loc[[3, 17], "y"] = None
-    assert clean(load(frame)).notes == ("dropped 2 rows without a target", "dropped 'row': it only counts the rows")
+    assert clean(load(frame), drop_unlabelled=True).notes == (
+        "dropped 'row': it only counts the rows",
+        "dropped 2 rows without a target",
+    )
 
 
 def test_numbers_that_may_identify_rows_are_kept_with_a_word() -> None:
@@ -110,19 +114,57 @@ def test_infinite_numbers_are_missing() -> None:
     assert cleaned.notes == ("20 infinite value(s) of 'z' are taken as missing",)
 
 
-def test_rows_without_a_target_are_dropped() -> None:
-    frame = make_frame()
+def test_rows_without_a_target_are_set_aside_for_pretraining_or_dropped() -> None:
+    frame = make_frame(c=["a", "a", "b", "b"] * 10)
     frame["y"] = frame["y"].astype(object)
     frame.loc[:4, "y"] = None
-    cleaned = clean(load(frame))
+    frame.loc[3, "c"] = "only here"
+    cleaned = clean(load(frame, "c"))
     assert len(cleaned.frame) == N - 5
-    assert cleaned.notes == ("dropped 5 rows without a target",)
+    assert cleaned.notes == ("5 rows without a target: used by pretraining only",)
+    assert cleaned.unlabelled is not None
+    assert cleaned.unlabelled["c"].tolist() == ["a", "a", "b", "only here", "a"]
+    assert cleaned.unlabelled["x"].tolist() == frame["x"][:5].tolist()
+    assert "only here" not in cleaned.frame["c"].cat.categories
+    dropped = clean(load(frame, "c"), drop_unlabelled=True)
+    assert dropped.unlabelled is None
+    assert dropped.notes == ("dropped 5 rows without a target",)
+    pd.testing.assert_frame_equal(dropped.frame, cleaned.frame)
+
+
+def test_a_second_table_of_rows_without_a_target_needs_the_same_columns() -> None:
+    more = make_frame(c=["a", "b", "b", "new"] * 10).drop(columns="y")
+    frame = make_frame(c=["a", "a", "b", "b"] * 10)
+    frame.loc[0, "y"] = np.nan
+    cleaned = clean(load(frame, "c", unlabelled=more))
+    assert cleaned.unlabelled is not None
+    assert len(cleaned.unlabelled) == N + 1
+    assert cleaned.notes == ("41 rows without a target: used by pretraining only",)
+    with pytest.raises(DataError, match="the unlabelled rows have no column 'c'"):
+        clean(load(frame, "c", unlabelled=more.drop(columns="c")))
+    with pytest.raises(DataError, match="column 'x' of the unlabelled rows must be numeric, but holds 'much'"):
+        clean(load(frame, "c", unlabelled=more.assign(x="much")))
+
+
+def test_what_a_regression_cannot_use_as_a_target_is_set_aside() -> None:
     regression = make_frame().assign(y=np.linspace(0, 1, N))
     regression.loc[3, "y"] = np.inf
     assert clean(load(regression, task="regression")).notes == (
         "1 infinite value(s) of 'y' are taken as missing",
-        "dropped 1 rows without a target",
+        "1 rows without a target: used by pretraining only",
     )
+
+
+def test_numbers_too_large_for_32_bits_are_named_as_missing() -> None:
+    cleaned = clean(load(make_frame(z=[1e308, 1e308, -1e308, -1e308, 1.0, 1.0, 2.0, 2.0] * 5)))
+    assert cleaned.notes == ("20 value(s) beyond 3.4e+38 of 'z' are taken as missing",)
+
+
+def test_dates_with_regular_steps_are_not_row_numbers_and_columns_of_a_split_are_kept() -> None:
+    frame = make_frame(day=np.arange(N) + 18000.0, patient=[f"p{i}" for i in range(N)], site="Köln")
+    cleaned = clean(load(frame, "patient", "site", dates=("day",), keep=("patient",)))
+    assert list(cleaned.frame.columns) == ["x", "day", "patient", "y"]
+    assert cleaned.notes == ("dropped 'site': the same value in every row",)
 
 
 def test_inputs_are_not_changed() -> None:

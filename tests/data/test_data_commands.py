@@ -130,6 +130,34 @@ def test_list_and_verify_tell_what_is_there_and_whether_it_is_whole() -> None:
     assert "run `tabbench data fetch digits`" in str(run("verify", "digits").exception)
 
 
+def test_show_cuts_what_is_long_and_tells_terms_and_source(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    long = "a very long answer to a question that nobody asked"
+    path.write_text("x,said,y\n" + f"1,{long},p\n2,no,q\n3,{long},q\n4,no,p\n" * 5)
+    lines = run("show", f"{path}:y").stdout.splitlines()
+    assert "said      categorical          0           2  a very long answer to... 50.0%, no 50.0%" in lines
+    digits = run("show", "digits").stdout.splitlines()
+    assert digits[-3:] == [
+        "licence: CC BY 4.0",
+        "citation: E. Alpaydin and C. Kaynak (1998). Optical Recognition of Handwritten Digits. UCI Machine Learning "
+        "Repository",
+        "homepage: https://doi.org/10.24432/C50P49",
+    ]
+
+
+def test_remove_takes_a_table_out_of_the_cache(csv: Path) -> None:
+    run("fetch", "wine", "diabetes")
+    run("import", "wines", csv, "--target", "grape")
+    would = run("remove", "wine", "--dry-run")
+    assert would.stdout == "would remove wine (0.0 MB)\n"
+    assert run("remove", "WINE", "wines").stdout == "removed wine (0.0 MB)\nremoved wines (0.0 MB)\n"
+    assert [each["name"] for each in json.loads(run("list", "--json").stdout)] == ["diabetes"]
+    assert sorted(path.name for path in (cache_dir() / "data").iterdir()) == ["diabetes"]
+    wrong = run("remove", "diabets").exception
+    assert isinstance(wrong, UsageError)
+    assert str(wrong) == "Unknown cached dataset 'diabets'. Did you mean: diabetes? Available: diabetes."
+
+
 def test_the_module_imports_nothing_heavy() -> None:
     heavy = ("numpy", "pandas", "pyarrow", "sklearn", "torch", "openml", "pydantic")
     script = f"import sys, tabbench.cli.data; print([name for name in {heavy} if name in sys.modules])"

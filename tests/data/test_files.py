@@ -1,6 +1,8 @@
 """Reading the user's own files."""
 
 import gzip
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +11,10 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from tabbench import DataError
-from tabbench.data.files import infer_task, read_file
+from tabbench import DataError, LoadedData, UsageError
+from tabbench.data.cleaning import clean
+from tabbench.data.files import AS_FILE_IS, infer_task, read_file
+from tabbench.data.reading import Reading
 
 ROWS = 60
 
@@ -31,6 +35,14 @@ def frame() -> pd.DataFrame:
 
 def write(frame: pd.DataFrame, path: Path) -> Path:
     plain = path.name.removesuffix(".gz").removesuffix(".zst")
+    if plain.endswith((".feather", ".xlsx")):
+        frame.to_feather(path) if plain.endswith(".feather") else frame.to_excel(path, index=False)
+        return path
+    if plain.endswith(".arrow"):
+        table = pa.Table.from_pandas(frame)
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, table.schema) as stream:
+            stream.write_table(table)
+        return path
     if plain.endswith(".parquet"):
         sink = pa.BufferOutputStream()
         frame.to_parquet(sink)
@@ -50,11 +62,14 @@ def write(frame: pd.DataFrame, path: Path) -> Path:
 
 @pytest.mark.parametrize(
     "name",
-    ["t.csv", "semicolon.csv", "t.tsv", "t.parquet", "t.csv.gz", "t.tsv.zst", "t.csv.zst", "t.parquet.gz", "T.CSV"],
+    [
+        *("t.csv", "semicolon.csv", "t.tsv", "t.csv.gz", "t.tsv.zst", "t.csv.zst", "T.CSV"),
+        *("t.parquet", "t.parquet.gz", "t.feather", "t.arrow", "t.xlsx"),
+    ],
 )
 def test_all_formats_give_the_same_table(name: str, frame: pd.DataFrame, tmp_path: Path) -> None:
     loaded = read_file(write(frame, tmp_path / name), "label")
-    pd.testing.assert_frame_equal(loaded.frame, frame)
+    pd.testing.assert_frame_equal(loaded.frame, frame, check_dtype=not name.endswith("xlsx"))
     assert loaded.categorical == ("city",)
     assert loaded.task == "classification"
     assert loaded.source == f"file {name}"
@@ -66,7 +81,7 @@ def test_all_formats_give_the_same_table(name: str, frame: pd.DataFrame, tmp_pat
 
 def test_columns_can_be_declared_categorical_and_the_task_be_given(frame: pd.DataFrame, tmp_path: Path) -> None:
     path = write(frame, tmp_path / "t.csv")
-    loaded = read_file(path, "grade", categorical=["age"], task="regression")
+    loaded = read_file(path, "grade", Reading(categorical=("age",), task="regression"))
     assert loaded.categorical == ("age", "city", "label")
     assert loaded.task == "regression"
     assert loaded.notes == ()
@@ -115,10 +130,185 @@ def test_whole_numbers_of_many_digits_are_numbers(tmp_path: Path) -> None:
     assert loaded.notes[0] == "'a' taken as floating point: whole numbers of more than 64 bits"
 
 
-def test_numbers_spoiled_by_a_few_words_are_reported(tmp_path: Path) -> None:
-    path = tmp_path / "t.csv"
-    path.write_text("a,y\n" + "".join(f"{i}.5,{i % 2}\n" for i in range(30)) + "broken,1\n")
-    assert "'a' is text because of values such as 'broken'" in read_file(path, "y").notes
+def read_column(
+    folder: Path, values: Sequence[object], reading: Reading = AS_FILE_IS, name: str = "t.csv"
+) -> LoadedData:
+    """A file of one column beside a target of two classes."""
+    frame = pd.DataFrame({"a": values, "y": ["p", "q"] * (len(values) // 2) + ["p"] * (len(values) % 2)})
+    return read_file(write(frame, folder / name), "y", reading)
+
+
+def is_number(loaded: LoadedData) -> bool:
+    return loaded.frame["a"].dtype.kind in "if"
+
+
+@pytest.mark.parametrize("word", ["unknown", "UNKNOWN", "n/a", "-", ".", "null", "?", "none"])
+def test_a_word_for_missing_does_not_make_categories_of_numbers(word: str, tmp_path: Path) -> None:
+    loaded = read_column(tmp_path, [word if i % 3 == 0 else f"{i}.5" for i in range(ROWS)])
+    assert is_number(loaded)
+    assert loaded.frame["a"].isna().sum() == 20
+    assert loaded.frame["a"][1] == 1.5
+    if word.lower() in ("unknown", "none"):
+        assert loaded.notes[0] == f"20 value(s) {word!r} of 'a' are taken as missing"
+
+
+def test_other_words_are_missing_if_they_are_few_and_the_numbers_many(tmp_path: Path) -> None:
+    loaded = read_column(tmp_path, [*(f"{i}.5" for i in range(30)), "broken"])
+    assert is_number(loaded)
+    assert loaded.notes[0] == "1 value(s) 'broken' of 'a' are taken as missing"
+    many = read_column(tmp_path, [*(f"{i}.5" for i in range(30)), *["broken"] * 10])
+    assert not is_number(many)
+    assert "'a' is text because of values such as 'broken'" in many.notes
+    codes = read_column(tmp_path, [*(f"{i}.1" for i in range(59)), "V45"])
+    assert not is_number(codes), "a code with a letter and digits is a code"
+    grades = read_column(tmp_path, ["1", "2", "3", "resit"] * 15)
+    assert not is_number(grades)
+
+
+@pytest.mark.parametrize("word", ["-", ".", "n/a", "null", "?"])
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.feather", "t.xlsx"])
+def test_in_columns_of_text_too_these_are_missing_in_every_kind_of_file(word: str, name: str, tmp_path: Path) -> None:
+    loaded = read_column(tmp_path, ["red", "green", word, "unknown"] * 15, name=name)
+    assert loaded.frame["a"].isna().sum() == 15
+    assert loaded.frame["a"].nunique() == 3
+    noted = f"15 value(s) {word!r} of 'a' are taken as missing" in loaded.notes
+    assert noted is (word != "?"), "a question mark says nothing else"
+
+
+def test_plus_and_minus_are_two_classes(tmp_path: Path) -> None:
+    for name in ("t.csv", "t.parquet"):
+        frame = pd.DataFrame({"x": np.linspace(0, 1, 40), "y": ["+", "-"] * 20})
+        assert read_file(write(frame, tmp_path / name), "y").frame["y"].nunique() == 2
+
+
+@pytest.mark.parametrize("name", ["t.csv", "tabs.tsv", "t.parquet"])
+@pytest.mark.parametrize("sign", [",", "'", " ", "\u00a0", "\u202f"])
+def test_separators_of_thousands_are_no_words(name: str, sign: str, tmp_path: Path) -> None:
+    numbers = [1234567, 12345.5, 999, -1500, 0.25] * 12
+    loaded = read_column(tmp_path, [f"{number:,}".replace(",", sign) for number in numbers], name=name)
+    assert loaded.frame["a"].tolist() == numbers
+    assert "'a' read with separators of thousands" in loaded.notes
+
+
+def test_a_comma_that_may_be_either_goes_by_what_separates_the_fields(tmp_path: Path) -> None:
+    values = [f"{i},500" for i in range(1, 41)]
+    assert read_column(tmp_path, values, name="t.csv").frame["a"][2] == 3500
+    assert read_column(tmp_path, values, name="tabs.tsv").frame["a"][2] == 3500
+    assert read_column(tmp_path, values, name="semicolon.csv").frame["a"][2] == 3.5
+    with_zero = [f"{i},500" for i in range(40)]
+    assert read_column(tmp_path, with_zero, name="tabs.tsv").frame["a"][2] == 2.5, (
+        "no number of thousands starts with 0"
+    )
+    with_millions = [*values, "1,234,567"]
+    assert read_column(tmp_path, with_millions, name="semicolon.csv").frame["a"][2] == 3500
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.xlsx"])
+def test_codes_with_leading_zeros_stay_categories(name: str, tmp_path: Path) -> None:
+    loaded = read_column(tmp_path, [f"{i % 15:05d}" for i in range(ROWS)], name=name)
+    assert loaded.categorical == ("a",)
+    assert loaded.frame["a"][3] == "00003"
+    missing = read_column(tmp_path, [f"{i % 15:03d}" if i % 7 else None for i in range(ROWS)])
+    assert (missing.frame["a"][1], missing.frame["a"].isna().sum()) == ("001", 9)
+    assert is_number(read_column(tmp_path, ["0", "0.5", "10", "-0.25"] * 15)), (
+        "a zero alone, or before a point, is a number"
+    )
+
+
+DAYS = pd.Series(pd.date_range("1970-01-03", periods=ROWS, freq="36h"))
+
+
+@pytest.mark.parametrize(
+    "style, note",
+    [
+        ("%Y-%m-%d %H:%M:%S", ""),
+        ("%Y-%m-%dT%H:%MZ", ""),
+        ("%Y-%m-%d %H:%M:%S.%f+00:00", ""),
+        ("%Y/%m/%d %H:%M", ""),
+        ("%d/%m/%Y %H:%M", " (day before month)"),
+        ("%d.%m.%Y %H:%M:%S", " (day before month)"),
+        ("%m/%d/%Y %I:%M %p", " (month before day)"),
+    ],
+)
+def test_timestamps_are_days(style: str, note: str, tmp_path: Path) -> None:
+    texts = DAYS.dt.strftime(style).tolist()
+    texts[4] = "unknown"
+    loaded = read_column(tmp_path, texts)
+    assert loaded.frame["a"][[0, 1, 2]].tolist() == [2.0, 3.5, 5.0]
+    assert np.isnan(loaded.frame["a"][4])
+    assert f"'a' is a date{note}: taken as days since 1970" in loaded.notes
+    assert loaded.dates == ("a",)
+    assert list(clean(loaded).frame.columns) == ["a", "y"], "and not identifiers to drop"
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.feather", "t.xlsx"])
+def test_typed_dates_are_days_too(name: str, tmp_path: Path) -> None:
+    loaded = read_column(tmp_path, DAYS.tolist(), name=name)
+    assert loaded.frame["a"][[0, 1, 2]].tolist() == [2.0, 3.5, 5.0]
+    assert loaded.dates == ("a",)
+
+
+def test_daily_dates_are_not_taken_for_row_numbers(tmp_path: Path) -> None:
+    daily = pd.Series(pd.date_range("2020-01-01", periods=ROWS)).dt.strftime("%Y-%m-%d").tolist()
+    assert list(clean(read_column(tmp_path, daily)).frame.columns) == ["a", "y"]
+
+
+@pytest.mark.parametrize(
+    "text, days",
+    [("1 days 12:00:00", 1.5), ("36:00", 1.5), ("06:00:00", 0.25), ("-1 days +12:00:00", -0.5), ("12:00:00.5", 0.5)],
+)
+def test_durations_are_days(text: str, days: float, tmp_path: Path) -> None:
+    loaded = read_column(tmp_path, [text, "2 days 00:00:00"] * 20)
+    assert loaded.frame["a"][0] == pytest.approx(days, abs=1e-5)
+    assert loaded.frame["a"][1] == 2
+    assert "'a' is a duration or a time of day: taken as days" in loaded.notes
+
+
+def test_typed_durations_are_days(tmp_path: Path) -> None:
+    loaded = read_column(tmp_path, [pd.Timedelta(hours=i * 12) for i in range(40)], name="t.parquet")
+    assert loaded.frame["a"].tolist()[:4] == [0, 0.5, 1, 1.5]
+
+
+def test_columns_are_dropped_or_taken_as_numbers_as_the_user_says(frame: pd.DataFrame, tmp_path: Path) -> None:
+    frame["size"] = ["12 cm", "7", "about 9", "8.5"] * 15
+    path = write(frame, tmp_path / "t.csv")
+    loaded = read_file(path, "label", Reading(drop=("city", "age"), numeric=("size",)))
+    assert list(loaded.frame.columns) == ["price", "grade", "label", "size"]
+    assert loaded.frame["size"].isna().sum() == 30
+    assert "15 value(s) '12 cm' of 'size' are taken as missing" in loaded.notes
+    for reading, message in [
+        (Reading(drop=("ctiy",)), "there is no column 'ctiy'. Did you mean: city?"),
+        (Reading(numeric=("ages",)), "there is no numeric column 'ages'. Did you mean: age?"),
+        (Reading(drop=("label",)), "'label' is the target: it can neither be dropped nor decide the split"),
+    ]:
+        with pytest.raises(DataError, match=message):
+            read_file(path, "label", reading)
+    with pytest.raises(UsageError, match="'age' is named in --categorical and in --numeric"):
+        Reading(categorical=("age",), numeric=("age",))
+    with pytest.raises(UsageError, match="'age' is to be dropped, and yet to be used"):
+        Reading(drop=("age",), keep=("age",))
+
+
+def test_a_second_file_is_read_with_the_kinds_of_the_first(frame: pd.DataFrame, tmp_path: Path) -> None:
+    path = write(frame.assign(zip=[f"0{i % 9}1" for i in range(ROWS)]), tmp_path / "t.csv")
+    second = frame.drop(columns="label").assign(zip=7, price="none")
+    other = write(second, tmp_path / "more.parquet")
+    loaded = clean(read_file(path, "label", Reading(unlabelled=str(other))))
+    assert loaded.unlabelled is not None
+    assert len(loaded.unlabelled) == ROWS
+    assert loaded.unlabelled["zip"].tolist()[:2] == ["7", "7"]
+    assert loaded.unlabelled["price"].isna().all()
+    with pytest.raises(DataError, match=r"gone.csv: there is no such file"):
+        read_file(path, "label", Reading(unlabelled=str(tmp_path / "gone.csv")))
+
+
+def test_the_first_sheet_of_several_is_read(frame: pd.DataFrame, tmp_path: Path) -> None:
+    with pd.ExcelWriter(tmp_path / "t.xlsx") as book:
+        frame.to_excel(book, sheet_name="people", index=False)
+        frame.head(3).to_excel(book, sheet_name="more", index=False)
+    loaded = read_file(tmp_path / "t.xlsx", "label")
+    assert loaded.notes[0] == "the first of 2 sheets was read: 'people'"
+    pd.testing.assert_frame_equal(loaded.frame, frame, check_dtype=False)
 
 
 @pytest.mark.parametrize(
@@ -149,14 +339,14 @@ def test_numbers_that_are_taken_as_classes_come_with_the_way_to_take_them_as_num
 def test_decimal_commas_are_read_where_commas_do_not_separate(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     rows = [f"{i}.000,{i % 10}5;{-i},5;{i};{'a,b' if i % 2 else 'c'};{i},500;{i % 2}" for i in range(30)]
-    path.write_text("big;small;whole;words;thousands;y\n" + "\n".join(rows), encoding="utf-8")
+    path.write_text("big;small;whole;words;thousandths;y\n" + "\n".join(rows), encoding="utf-8")
     loaded = read_file(path, "y")
     assert loaded.frame["big"].tolist()[:2] == [0.05, 1000.15]
     assert loaded.frame["small"].tolist()[3] == -3.5
     assert loaded.frame["whole"].dtype.kind == "i"
-    assert loaded.categorical == ("words", "thousands")
-    assert "'big', 'small' read with decimal commas" in loaded.notes
-    assert "'thousands' is text, though it looks like numbers: '0,500'" in loaded.notes
+    assert loaded.frame["thousandths"].tolist()[3] == 3.5
+    assert loaded.categorical == ("words",)
+    assert "'big', 'small', 'thousandths' read with decimal commas" in loaded.notes
 
 
 def test_what_looks_like_numbers_and_is_text_is_told(tmp_path: Path) -> None:
@@ -214,7 +404,13 @@ def test_dates_in_parquet_become_days_and_an_index_is_left_out(tmp_path: Path) -
         ("t.csv.gz", gzip.compress(b"a,y\n1,2\n", mtime=0)[:-5], "not a whole .gz file"),
         ("t.csv.gz", b"a,y\n1,2\n", "not a whole .gz file"),
         ("t.csv.zst", b"a,y\n1,2\n", "not a whole .zst file"),
-        ("t.xlsx", b"x", "unknown kind of file; known are .csv, .tsv, .parquet, .pq, also with .gz or .zst"),
+        ("t.xlsx", b"x", "not a readable Excel file"),
+        ("t.feather", b"x", "not a readable Feather or Arrow file"),
+        (
+            "t.xls",
+            b"x",
+            "unknown kind of file; known are .csv, .tsv, .parquet, .pq, .feather, .arrow, .xlsx, also with .gz or .zst",
+        ),
     ],
 )
 def test_files_that_cannot_be_read_are_refused_in_a_line(
@@ -248,3 +444,48 @@ def test_a_missing_column_among_very_many_does_not_fill_the_screen(tmp_path: Pat
     pd.DataFrame(np.zeros((3, 500)), columns=names).to_parquet(tmp_path / "t.parquet")
     with pytest.raises(DataError, match=r"no column 'pixle7' among 500 columns. Did you mean: pixel7\?$"):
         read_file(tmp_path / "t.parquet", "pixle7")
+
+
+def pack(content: bytes, path: Path) -> Path:
+    if path.suffix == ".gz":
+        path.write_bytes(gzip.compress(content))
+    else:
+        with pa.CompressedOutputStream(str(path), "zstd") as stream:
+            stream.write(content)
+    return path
+
+
+@pytest.mark.parametrize("name", ["bomb.csv.gz", "bomb.csv.zst", "bomb.parquet", "bomb.arrow", "bomb.xlsx"])
+def test_what_unpacks_to_more_than_the_limit_is_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TABBENCH_MAX_UNPACKED", "0.0001")
+    path = tmp_path / name
+    if name.endswith((".gz", ".zst")):
+        pack(b"a,y\n" + b"0,1\n" * 100_000, path)
+    else:
+        write(pd.DataFrame({"a": np.random.default_rng(0).normal(size=20_000), "y": 1}), path)
+    with pytest.raises(DataError) as caught:
+        read_file(path, "y")
+    assert (
+        str(caught.value) == f"{path}: it unpacks to more than 0.0001 GB; if that is meant, set TABBENCH_MAX_UNPACKED"
+    )
+    monkeypatch.setenv("TABBENCH_MAX_UNPACKED", "much")
+    with pytest.raises(DataError, match="TABBENCH_MAX_UNPACKED=much is not a number of gigabytes"):
+        read_file(path, "y")
+
+
+def test_pipes_and_devices_are_not_tables(tmp_path: Path) -> None:
+    pipe = tmp_path / "t.csv"
+    os.mkfifo(pipe)
+    link = tmp_path / "zero.csv"
+    link.symlink_to("/dev/zero")
+    for path in (pipe, link):
+        with pytest.raises(DataError, match="this is not a regular file but a pipe, a socket or a device"):
+            read_file(path, "y")
+
+
+@pytest.mark.parametrize("name", ["x" * 300 + ".csv", "nul\0.csv"])
+def test_names_that_no_file_can_have_are_refused_in_a_sentence(name: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"cannot be read \((File name too long|embedded null byte)\)"):
+        read_file(tmp_path / name, "y")

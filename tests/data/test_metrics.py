@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from sklearn import metrics
 
 from tabbench import PluginError, Task
-from tabbench.data.metrics import score_predictions
+from tabbench.contracts.metrics import score_predictions
 
 
 def make_probabilities(rng: np.random.Generator, n: int, classes: int) -> NDArray[np.float32]:

@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 
 from tabbench import DataError, LoadedData, Table
+from tabbench.contracts.metrics import score_predictions
 from tabbench.data.cache import Manifest, store_dataset
-from tabbench.data.metrics import score_predictions
 from tabbench.data.prepare import SealedTest, SplitData, open_split
 from tabbench.data.splits import split_rows
-from tabbench.table import UNKNOWN
+from tabbench.values import UNKNOWN
 
 ROWS = 200
 

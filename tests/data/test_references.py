@@ -1,5 +1,6 @@
 """From what users type to cached tables."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +11,8 @@ from tabbench_demo.datasets import DemoDataset
 
 from tabbench import DataError, UsageError
 from tabbench.data.cache import cache_dir, list_cached, read_frame
-from tabbench.data.references import FileReference, import_file, parse_file_reference, peek_data, resolve_data
+from tabbench.data.reading import Reading
+from tabbench.data.sources import FileReference, import_file, parse_file_reference, peek_data, resolve_data
 from tabbench.registry import Registry, make_registry
 
 PLUGIN = """
@@ -74,7 +76,7 @@ def test_a_file_is_read_again_only_if_it_or_the_reading_changes(registry: Regist
     [first] = resolve_data(reference, registry)
     assert (first.name, first.rows, first.n_numeric, first.task) == ("iris:new.csv:species", 150, 4, "multiclass")
     assert resolve_data(reference, registry) == [first]
-    [other] = resolve_data(reference, registry, categorical=["petal width (cm)"])
+    [other] = resolve_data(reference, registry, reading=Reading(categorical=("petal width (cm)",)))
     assert (other.n_numeric, other.n_categorical) == (3, 1)
     csv.write_text(csv.read_text() + "1,1,1,1,setosa\n")
     [longer] = resolve_data(reference, registry)
@@ -123,6 +125,21 @@ def test_an_imported_table_that_is_gone_or_damaged_is_to_be_imported_again(regis
     with pytest.raises(DataError, match=f"mine is not in the cache .*: {remedy}"):
         resolve_data("Mine", registry)
     assert import_file("mine", csv, "species", registry) == resolve_data("mine", registry)[0]
+
+
+def test_an_edited_manifest_is_noticed_before_anything_runs(registry: Registry, csv: Path) -> None:
+    manifest = import_file("mine", csv, "species", registry)
+    file = cache_dir() / "data" / "mine" / "manifest.json"
+    names = json.dumps(list(manifest.class_names), indent=2)
+    assert file.write_text(file.read_text().replace('"setosa",\n  "versicolor"', '"versicolor",\n  "setosa"')), names
+    with pytest.raises(DataError, match="the manifest of mine does not belong to the cached table"):
+        resolve_data("mine", registry)
+    [wine] = resolve_data("wine", registry)
+    file = cache_dir() / "data" / "wine" / "manifest.json"
+    file.write_text(file.read_text().replace('"rows": 178', '"rows": 177'))
+    lines: list[str] = []
+    assert resolve_data("wine", registry, progress=lines.append) == [wine], "what can be loaded again is loaded again"
+    assert "does not belong to the cached table (rows 177 instead of 178)" in lines[0]
 
 
 def test_an_import_under_a_known_name_must_be_that_dataset(registry: Registry, csv: Path) -> None:

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from tabbench import DataError
-from tabbench.data.tables import MAX_LEVELS, as_text, categorical_columns, fit_schema, to_table
-from tabbench.table import FIRST_LEVEL, MISSING, UNKNOWN
+from tabbench.frames import MAX_LEVELS, as_text, categorical_columns, fit_schema, to_table
+from tabbench.values import FIRST_LEVEL, MISSING, UNKNOWN
 
 
 def test_missing_and_unknown_categories_have_codes_of_their_own() -> None:

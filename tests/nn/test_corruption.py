@@ -5,15 +5,14 @@ import torch
 
 from tabbench.nn import (
     OriginalColumns,
-    bernoulli_mask,
     count_corrupted,
     draw_from_columns,
-    exact_mask,
     permute_columns,
     permute_columns_in_batch,
     redraw,
     replace_at_random,
 )
+from tabbench.nn.corruption import bernoulli_mask, exact_mask
 
 Permute = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
 

@@ -2,7 +2,8 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - the name everybody uses
 
-from tabbench.nn import Dropout, attention, dropout
+from tabbench.nn import Dropout, attention
+from tabbench.nn.dropout import dropout
 
 
 @pytest.mark.parametrize(("dtype", "digits"), [(torch.float32, 1e-6), (torch.bfloat16, 2**-8)])

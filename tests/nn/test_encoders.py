@@ -4,7 +4,8 @@ import torch
 from torch import nn
 
 from tabbench import Schema, Table
-from tabbench.nn import MLP, Dropout, FeatureEncoder, encode_in_batches, glorot_, output_activation, seeded
+from tabbench.nn import MLP, Dropout, FeatureEncoder, glorot_, output_activation, seeded
+from tabbench.nn.encoders import encode_in_batches
 
 MISSING, UNKNOWN = 0, 1
 SCHEMA = Schema(numeric=("a", "b"), categorical=("c", "d"), levels=(("x", "y", "z"), ("no", "yes")))

@@ -8,7 +8,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from tabbench import DeadlineReached, TabbenchError, Task
-from tabbench.nn import logistic_path, probe_score, ridge_path
+from tabbench.nn import logistic_path, probe_score, ridge_path, ridge_penalties
 
 
 @pytest.mark.parametrize("shape", [(40, 7), (7, 40)], ids=["tall", "wide"])
@@ -114,3 +114,21 @@ def test_the_probe_refuses_values_that_are_not_finite() -> None:
     x = np.full((20, 3), np.inf, dtype=np.float32)
     with pytest.raises(TabbenchError, match="not finite"), np.errstate(invalid="ignore"):
         probe_score(x, np.arange(20) % 2, x, np.arange(20) % 2, Task("binary", 2))
+
+
+def test_weak_penalties_are_for_many_rows() -> None:
+    assert min(ridge_penalties(1999)) == 1e-5
+    assert min(ridge_penalties(2000)) == 1e-7
+
+
+def test_almost_equal_columns_are_told_apart_by_sums_in_double_precision() -> None:
+    """The label is in the difference of two columns that agree to four digits; float32 sums would lose it."""
+    generator = torch.Generator().manual_seed(0)
+    first, label = torch.randn(3000, 1, generator=generator), torch.randn(3000, 1, generator=generator)
+    x = torch.cat([first, first + 1e-3 * label], dim=1)
+    x = (x - x.mean(0)) / x.std(0)
+    models = ridge_path(x, label, (1e-7, 1e-5))
+    errors = {penalty: (model(x) - label).square().mean().item() for penalty, model in models}
+    # With c = 1e-3 the weak direction has variance c^2 / 2: ridge keeps all but (penalty / (penalty + c^2 / 2))^2.
+    for penalty, error in errors.items():
+        assert error == pytest.approx((penalty / (penalty + 0.5e-6)) ** 2, rel=0.1)

@@ -2,9 +2,10 @@ import pytest
 import torch
 
 from tabbench import UsageError
-from tabbench.network_config import PROJECTIONS, ProjectionName
-from tabbench.nn import Batch, CategoryEmbedding, FlatColumns, InputShape, OneHot, TokenColumns, make_projection
-from tabbench.nn.projections import LinearPerFeature
+from tabbench.config import PROJECTIONS, ProjectionName
+from tabbench.nn import Batch, FlatColumns, InputShape, TokenColumns
+from tabbench.nn.columns import CategoryEmbedding, OneHot
+from tabbench.nn.projections import LinearPerFeature, make_projection
 
 
 @pytest.mark.parametrize("name", [*PROJECTIONS, "auto"])
@@ -104,3 +105,20 @@ def random_batch(shape: InputShape) -> Batch:
     numeric = torch.randn(4, shape.n_numeric) if shape.n_numeric else None
     categorical = torch.ones(4, len(shape.cardinalities), dtype=torch.int64) if shape.cardinalities else None
     return Batch(numeric, categorical, torch.randn(4, *shape.tokens) if shape.tokens else None)
+
+
+@pytest.mark.parametrize(
+    "tokens, width",
+    [((8, 64), 512), ((54, 64), 3456), ((64, 64), 4096), ((128, 64), 512), ((130, 64), 504), ((784, 64), 784)],
+    ids=str,
+)
+def test_networks_that_read_one_vector_get_tokens_side_by_side_if_these_are_not_too_many(
+    tokens: tuple[int, int], width: int
+) -> None:
+    columns = FlatColumns(InputShape(tokens=tokens))
+    given = torch.randn(3, *tokens)
+    found = columns(Batch(tokens=given))
+    assert found.shape == (3, width)
+    assert columns.out_features == width
+    if width == tokens[0] * tokens[1]:
+        assert torch.equal(found, given.flatten(1))

@@ -6,15 +6,16 @@ import pytest
 import torch
 
 from tabbench.nn import (
-    collapse_ratio,
     embedding_variance,
     feature_embedding_variance,
     is_collapsed,
     mean_pairwise_distance,
     mean_pairwise_kl,
+    rank_me,
     uniformity,
 )
 from tabbench.nn import representation_metrics as module
+from tabbench.nn.representation_metrics import collapse_ratio
 
 PairMean = Callable[..., float]
 
@@ -87,3 +88,20 @@ def test_collapse_is_small_spread_beside_the_size_of_the_rows() -> None:
 def test_pairs_need_two_rows() -> None:
     with pytest.raises(ValueError, match="two rows"):
         uniformity(torch.ones(1, 3))
+
+
+def test_effective_rank_counts_directions_that_are_used_alike() -> None:
+    assert rank_me(torch.eye(4)) == pytest.approx(4.0)
+    assert rank_me(torch.ones(5, 3)) == pytest.approx(1.0, abs=1e-4), "all rows are multiples of one"
+    shares = np.array([3.0, 1.0]) / 4
+    assert rank_me(torch.diag(torch.tensor([3.0, 1.0]))) == pytest.approx(np.exp(-(shares * np.log(shares)).sum()))
+
+
+def test_effective_rank_is_the_same_from_either_side() -> None:
+    tall = torch.from_numpy(np.random.default_rng(0).normal(size=(50, 7)))
+    values = np.linalg.svd(tall.numpy(), compute_uv=False)
+    shares = values / values.sum()
+    expected = float(np.exp(-(shares * np.log(shares)).sum()))
+    assert rank_me(tall) == pytest.approx(expected, rel=1e-5)
+    assert rank_me(tall.T) == pytest.approx(expected, rel=1e-5)
+    assert rank_me(tall.reshape(50, 7, 1)) == pytest.approx(expected, rel=1e-5), "tokens are flattened"

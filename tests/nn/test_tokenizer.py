@@ -3,7 +3,7 @@ from dataclasses import replace
 import torch
 
 from tabbench.nn import FeatureTokenizer, TokenRows, sincos_positions
-from tabbench.table import FIRST_LEVEL, MISSING, UNKNOWN
+from tabbench.values import FIRST_LEVEL, MISSING, UNKNOWN
 
 
 def some_rows(n: int = 5) -> TokenRows:
@@ -15,9 +15,9 @@ def some_rows(n: int = 5) -> TokenRows:
     )
 
 
-def some_tokenizer(indicators: bool = False) -> FeatureTokenizer:
+def some_tokenizer() -> FeatureTokenizer:
     torch.manual_seed(0)
-    return FeatureTokenizer(2, (3, 4), dim=6, missing=True, indicators=indicators)
+    return FeatureTokenizer(2, (3, 4), dim=6, missing=True)
 
 
 def test_a_number_is_scaled_and_shifted_by_its_own_vectors() -> None:
@@ -59,7 +59,7 @@ def test_unknown_category_adds_nothing_but_the_column_bias() -> None:
 
 
 def test_other_parameters_do_not_depend_on_what_starts_at_zero() -> None:
-    tokenizer = some_tokenizer(indicators=True)
+    tokenizer = some_tokenizer()
     torch.manual_seed(0)
     for name, parameter in tokenizer.named_parameters():
         drawn = torch.empty_like(parameter).uniform_(-(6**-0.5), 6**-0.5)
@@ -73,23 +73,10 @@ def test_what_is_added_reaches_every_row() -> None:
     torch.testing.assert_close(tokenizer(rows, added), tokenizer(rows) + added[:, None])
 
 
-def test_a_masked_value_counts_as_zero_and_shows_its_indicator() -> None:
-    tokenizer, rows = some_tokenizer(indicators=True), some_rows()
-    rows.missing[:] = 1
-    masked = torch.zeros(4, 5)
-    masked[:, 3] = 1
-    tokens = tokenizer(rows, masked=masked)
-    torch.testing.assert_close(tokens[:, 3], tokenizer.bias + tokenizer.indicators)
-    others = [0, 1, 2, 4]
-    torch.testing.assert_close(tokens[:, others], tokenizer(rows)[:, others])
-
-
 def test_every_parameter_learns() -> None:
-    tokenizer, rows = some_tokenizer(indicators=True), some_rows()
+    tokenizer, rows = some_tokenizer(), some_rows()
     rows.missing[0] = 1
-    masked = torch.zeros(4, 5)
-    masked[:, 1] = 1
-    tokenizer(rows, masked=masked).square().sum().backward()
+    tokenizer(rows).square().sum().backward()
     for name, parameter in tokenizer.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.any(), name

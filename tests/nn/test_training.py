@@ -20,7 +20,8 @@ from tabbench import (
     Task,
     UsageError,
 )
-from tabbench.nn import Backbone, Batch, FlatColumns, InputShape, Network, NetworkModel, Objective, make_optimizer
+from tabbench.nn import Backbone, Batch, FlatColumns, InputShape, NetworkModel, Objective, make_optimizer
+from tabbench.nn.backbone import Network
 from tabbench.nn.training import choose_batch_size, has_batch_norm, rows_that_fit, train_step
 
 

@@ -8,7 +8,7 @@ from tabbench_autoint.model import AutoIntModel, Interaction
 
 from tabbench import UsageError
 from tabbench.nn import Batch, InputShape
-from tabbench.tuning import Study
+from tabbench.running.tuning import Study
 
 
 def test_attention_to_equal_tokens_is_a_linear_layer() -> None:

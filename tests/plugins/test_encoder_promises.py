@@ -16,7 +16,7 @@ from tabbench_switchtab.method import SwitchTab, SwitchTabSupervised
 from tabbench_vime.method import VIME
 
 from tabbench import Context, JointMethod, Labelled, Representation, Schema, SSLMethod, Table, Task
-from tabbench.data.tables import fit_schema, to_table
+from tabbench.frames import fit_schema, to_table
 
 CASES: dict[str, tuple[type[SSLMethod], dict[str, Any]]] = {
     "vime": (VIME, {"epochs": 2}),
@@ -207,7 +207,9 @@ def test_early_stopping_looks_at_validation_rows(case: str) -> None:
     method.pretrain(mixed_table(), context)
     assert all(np.isfinite(report["validation_loss"]) for report in reports)
     losses = [report["validation_loss"] for report in reports]
-    assert method.diagnostics["best_epoch"] == int(np.argmin(losses)) + 1
+    untrained = method.diagnostics["start"]["validation_loss"]
+    assert method.diagnostics["best_epoch"] == int(np.argmin([untrained, *losses]))
+    assert method.diagnostics["selected_by"] == "validation_loss"
     assert method.diagnostics["epochs"] == len(losses)
 
 

@@ -6,7 +6,8 @@ import torch
 from tabbench_ft_transformer.model import FTTransformerModel
 
 from tabbench import UsageError
-from tabbench.nn import Batch, InputShape, Network
+from tabbench.nn import Batch, InputShape
+from tabbench.nn.backbone import Network
 
 
 def test_the_default_has_the_published_number_of_parameters() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tabbench.registry import make_registry
-from tabbench.tuning import Study
+from tabbench.running.tuning import Study
 
 REGISTRY = make_registry()
 BUILT_IN = [

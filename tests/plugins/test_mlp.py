@@ -2,7 +2,8 @@ import pytest
 import torch
 from tabbench_mlp.model import MLPModel
 
-from tabbench.nn import Batch, InputShape, Network
+from tabbench.nn import Batch, InputShape
+from tabbench.nn.backbone import Network
 
 
 def count_parameters(module: torch.nn.Module) -> int:

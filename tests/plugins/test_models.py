@@ -20,18 +20,10 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tabbench import Context, DeadlineReached, DownstreamModel, Features, Labelled, Representation, Schema, Table, Task
-from tabbench.network_config import PROJECTIONS
-from tabbench.nn import (
-    Batch,
-    Inputs,
-    InputShape,
-    Network,
-    NetworkModel,
-    Objective,
-    flat_columns,
-    make_optimizer,
-    train_step,
-)
+from tabbench.config import PROJECTIONS
+from tabbench.nn import Batch, Inputs, InputShape, NetworkModel, Objective, flat_columns, make_optimizer
+from tabbench.nn.backbone import Network
+from tabbench.nn.training import train_step
 
 FEW_EPOCHS: dict[str, Any] = {"max_epochs": 12, "batch_size": 64, "lr": 6e-3}
 SMALL: dict[type[DownstreamModel], dict[str, Any]] = {
@@ -214,8 +206,10 @@ def test_progress_is_reported_and_the_deadline_respected(model: type[DownstreamM
     context = Context(on_report=lambda step, total, metrics: seen.append((step, total, metrics["validation"])))
     fit(model, "flat", TASKS["binary"], context)
     assert seen
-    assert all(0 <= score <= 1 and 0 < step <= total for step, total, score in seen)
-    assert max(score for _, _, score in seen) > 0.75
+    assert all(0 < step <= total for step, total, _ in seen)
+    best = max(score for _, _, score in seen)
+    on_loss = model in (XGBoost, CatBoost)  # boosters stop on the loss, and report minus the loss
+    assert -0.6 < best < 0 if on_loss else 0.75 < best <= 1
     with pytest.raises(DeadlineReached):
         fit(model, "flat", TASKS["binary"], Context(deadline=time.monotonic() - 1))
 

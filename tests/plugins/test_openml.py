@@ -1,6 +1,7 @@
 """OpenML datasets, with the real client against a stand-in server on loopback."""
 
 import importlib.util
+import json
 import subprocess
 import sys
 import time
@@ -14,17 +15,24 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import tabbench_openml.client
 import tabbench_openml.download
+from harness import Bench
 from sklearn.datasets import load_diabetes
-from tabbench_openml import tabbench_datasets
+from tabbench_openml import tabbench_data_schemes, tabbench_datasets
 from tabbench_openml.california import MEAN, ORDER, STD, CaliforniaHousing
 from tabbench_openml.datasets import OpenMLDataset
 from tabbench_openml.download import Download, DownloadFault, Feature
-from tabbench_openml.tables import read_table
+from tabbench_openml.tables import attribute_names, read_table
+from typer.testing import CliRunner
 
-from tabbench import DataError, LoadedData
-from tabbench.data.cache import Manifest, find_cached, store_dataset
-from tabbench.data.references import import_file, resolve_data
+from tabbench import DataError, LoadedData, UsageError
+from tabbench.cli.data import app
+from tabbench.contracts.split_rule import make_rule
+from tabbench.data.cache import Manifest, find_cached, read_folds, store_dataset
+from tabbench.data.gather import find_data, freeze
+from tabbench.data.prepare import open_split
+from tabbench.data.sources import fetch, find_scheme, find_sources, import_file, peek_data, resolve_data
 from tabbench.registry import Registry, make_registry
 
 
@@ -106,6 +114,18 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Serve:
     return run
 
 
+@pytest.fixture
+def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client runs in this process: what it asks and what we make of it is the same, without seconds of imports."""
+
+    def run(command: list[str], env: dict[str, str], **options: Any) -> subprocess.CompletedProcess[str]:
+        monkeypatch.setenv("OPENML_SKIP_PARQUET", env["OPENML_SKIP_PARQUET"])
+        tabbench_openml.client.answer(json.loads(command[-1]))
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(subprocess, "run", run)
+
+
 def arff_requests(served: Any) -> int:
     return sum(path.endswith(".arff") for path in served.requests)
 
@@ -143,29 +163,56 @@ def test_a_download_is_loaded_and_later_used_with_the_server_gone(
     assert import_as_toy(frame, registry, tmp_path).key == manifest.key
 
 
-def test_a_wrong_checksum_leads_to_the_parquet_file_which_gives_the_same_table(
-    frame: pd.DataFrame, registry: Registry, serve: Serve, tmp_path: Path
+@pytest.mark.usefixtures("in_process")
+@pytest.mark.parametrize("has_parquet", [False, True])
+def test_a_wrong_checksum_is_final_and_the_error_says_what_to_do(
+    frame: pd.DataFrame, registry: Registry, serve: Serve, has_parquet: bool
 ) -> None:
-    served = stand_in.Served(frame, "class", has_parquet=True, wrong_checksum=True)
-    with serve(served):
-        [manifest] = resolve_data("toy", registry)
-    assert arff_requests(served) == 3
-    assert manifest.source.endswith("parquet")
-    assert import_as_toy(frame, registry, tmp_path).key == manifest.key
-
-
-def test_a_wrong_checksum_without_a_parquet_file_is_an_error_that_says_what_to_do(
-    frame: pd.DataFrame, registry: Registry, serve: Serve
-) -> None:
-    with serve(stand_in.Served(frame, "class", wrong_checksum=True)), pytest.raises(DataError) as caught:
+    served = stand_in.Served(frame, "class", wrong_checksum=True, has_parquet=has_parquet)
+    with serve(served), pytest.raises(DataError) as caught:
         resolve_data("toy", registry)
     message = str(caught.value)
+    assert arff_requests(served) == 3
+    assert not any(path.endswith(".pq") for path in served.requests), "a file without any checksum is no way out"
     assert "the checksum of the download is wrong. Where there is a network" in message
     assert "`tabbench data import toy FILE --target class`" in message
     assert "\n" not in message
     assert find_cached("toy") is None
 
 
+@pytest.mark.usefixtures("in_process")
+def test_an_outage_of_one_kind_of_file_leads_to_the_other_which_gives_the_same_table(
+    frame: pd.DataFrame, registry: Registry, serve: Serve, tmp_path: Path
+) -> None:
+    served = stand_in.Served(frame, "class", has_parquet=True, failures=99)
+    with serve(served):
+        [manifest] = resolve_data("toy", registry)
+    assert manifest.source.endswith("parquet")
+    assert manifest.notes == ("downloaded without a checksum to compare with",)
+    assert import_as_toy(frame, registry, tmp_path).key == manifest.key
+
+
+@pytest.mark.usefixtures("in_process")
+def test_columns_are_found_by_name_whatever_order_the_file_has(
+    frame: pd.DataFrame, registry: Registry, serve: Serve, tmp_path: Path
+) -> None:
+    served = stand_in.Served(frame, "class", file_order=("count", "class", "open", "width", "colour"))
+    with serve(served):
+        [manifest] = resolve_data("toy", registry)
+    assert import_as_toy(frame, registry, tmp_path).key == manifest.key
+    other = stand_in.Served(frame.rename(columns={"width": "height"}), "class", described_as={"height": "width"})
+    with serve(other), pytest.raises(DataError, match="the ARFF file has no column 'width'"):
+        fetch(registry.find("data", "toy"), registry, offline=False, force=True)
+
+
+def test_names_in_an_arff_header_may_be_quoted_and_escaped() -> None:
+    header = (
+        "@RELATION x\n@ATTRIBUTE plain REAL\n @attribute 'it\\'s' {a,b}\n@attribute \"a b\" real\n@ATTRIBUTE c{d} x\n"
+    )
+    assert attribute_names(header) == ["plain", "it's", "a b", "c"]
+
+
+@pytest.mark.usefixtures("in_process")
 def test_a_truncated_body_and_a_broken_parquet_file_are_noticed(
     frame: pd.DataFrame, registry: Registry, serve: Serve
 ) -> None:
@@ -175,6 +222,7 @@ def test_a_truncated_body_and_a_broken_parquet_file_are_noticed(
     assert find_cached("toy") is None
 
 
+@pytest.mark.usefixtures("in_process")
 def test_http_500_is_tried_again(frame: pd.DataFrame, registry: Registry, serve: Serve) -> None:
     served = stand_in.Served(frame, "class", failures=2)
     with serve(served):
@@ -202,6 +250,7 @@ def test_a_bad_timeout_is_refused(registry: Registry, monkeypatch: pytest.Monkey
         resolve_data("toy", registry)
 
 
+@pytest.mark.usefixtures("in_process")
 def test_an_unknown_id_is_said_and_not_tried_again(frame: pd.DataFrame, registry: Registry, serve: Serve) -> None:
     served = stand_in.Served(frame, "class", id=62)
     with serve(served), pytest.raises(DataError, match="the server knows no dataset with the id 61"):
@@ -209,6 +258,7 @@ def test_an_unknown_id_is_said_and_not_tried_again(frame: pd.DataFrame, registry
     assert served.requests == ["/api/v1/xml/data/61"]
 
 
+@pytest.mark.usefixtures("in_process")
 def test_without_a_server_the_error_says_what_to_do(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TABBENCH_OPENML_SERVER", "http://127.0.0.1:9/api/v1/xml")
     with pytest.raises(DataError, match=r"127.0.0.1:9/api/v1/xml: the server cannot be reached. Where there is"):
@@ -225,7 +275,7 @@ def test_offline_nothing_is_asked_for(frame: pd.DataFrame, registry: Registry, s
 def test_two_processes_fetch_once(frame: pd.DataFrame, plugin_file: Path, serve: Serve, registry: Registry) -> None:
     served = stand_in.Served(frame, "class", delay=1.0)
     script = (
-        "import sys; from tabbench.registry import make_registry; from tabbench.data.references import resolve_data\n"
+        "import sys; from tabbench.registry import make_registry; from tabbench.data.sources import resolve_data\n"
         "print(resolve_data('toy', make_registry([sys.argv[1]], points=[]))[0].key)"
     )
     command = [sys.executable, "-c", script, str(plugin_file)]
@@ -310,6 +360,215 @@ def test_the_paper_has_seven_datasets_with_their_abbreviations() -> None:
     for plugin in plugins:
         entry = registry.find("data", plugin.name)
         registry.load(entry)(**entry.plugin.arguments)
+
+
+# All of OpenML.
+
+
+@pytest.fixture
+def whole() -> Registry:
+    return make_registry()
+
+
+def make_world(frame: pd.DataFrame) -> Any:
+    """Three tables and two tasks on each of two; rows 0..59 in three folds, twice."""
+    numbers = frame.assign(count=frame["count"] * 1.5)
+    folds = np.stack([np.arange(ROWS) % 3, np.arange(ROWS) // 20], axis=1)
+    hold_out = np.where(np.arange(ROWS) < 20, 0, -1)[:, None]
+    tables = [
+        stand_in.Served(frame, "class", id=61),
+        stand_in.Served(numbers, "count", id=62),
+        stand_in.Served(frame, "", id=63),
+    ]
+    tasks = {
+        7: stand_in.ServedTask(61, "class", folds),
+        8: stand_in.ServedTask(62, "count", hold_out, is_regression=True),
+        9: stand_in.ServedTask(61, "class", folds, is_clustering=True),
+    }
+    return stand_in.World(tables, tasks, {5: [7, 8]})
+
+
+@pytest.mark.usefixtures("in_process")
+def test_a_dataset_is_had_by_its_number(frame: pd.DataFrame, whole: Registry, serve: Serve) -> None:
+    world = make_world(frame)
+    with serve(world):
+        [manifest] = resolve_data("openml:61", whole)
+    assert (manifest.name, manifest.target, manifest.task) == ("openml:61", "class", "multiclass")
+    assert manifest.categorical == ("colour", "open")
+    assert (manifest.licence, manifest.citation) == ("CC BY 4.0", "A paper")
+    assert manifest.homepage == "https://www.openml.org/d/61"
+    assert manifest.notes == ("classification, because OpenML says that 'class' holds categories",)
+    assert resolve_data("OpenML:61", whole, offline=True) == [manifest]
+    with serve(world):
+        [other] = resolve_data("openml:61:width", whole)
+    assert (other.name, other.target, other.task) == ("openml:61:width", "width", "regression")
+
+
+@pytest.mark.usefixtures("in_process")
+def test_a_task_has_its_target_and_its_folds(frame: pd.DataFrame, whole: Registry, serve: Serve) -> None:
+    world = make_world(frame)
+    with serve(world):
+        [manifest] = resolve_data("openml/t/7", whole)
+    assert world.requests == [
+        "/api/v1/xml/task/7",
+        "/api/v1/xml/data/61",
+        "/api/v1/xml/data/features/61",
+        "/api/v1/xml/data/qualities/61",
+        "/files/61.arff",
+        "/api_splits/get/7/Task_7_splits.arff",
+    ]
+    assert (manifest.name, manifest.target, manifest.n_folds) == ("openml/t/7", "class", 6)
+    folds = read_folds(manifest)
+    assert folds is not None
+    assert folds.tolist() == world.tasks[7].folds.tolist()
+    split = open_split(manifest, 4, rule=make_rule(folds="server"))
+    assert split.rows.test.tolist() == list(range(20, 40)), "fold 1 of repeat 1"
+    with pytest.raises(DataError, match="openml/t/7 is not in the cache|openml/t/8 is not in the cache"):
+        resolve_data("openml/t/8", whole, offline=True)
+
+
+@pytest.mark.usefixtures("in_process")
+def test_a_hold_out_task_is_one_split(frame: pd.DataFrame, whole: Registry, serve: Serve) -> None:
+    with serve(make_world(frame)):
+        [manifest] = resolve_data("openml/t/8", whole)
+    assert (manifest.task, manifest.n_folds) == ("regression", 1)
+    assert open_split(manifest, 0, rule=make_rule(folds="server")).rows.test.tolist() == list(range(20))
+
+
+@pytest.mark.usefixtures("in_process")
+def test_a_suite_is_its_tasks_and_its_list_is_kept(
+    frame: pd.DataFrame, whole: Registry, serve: Serve, tmp_path: Path
+) -> None:
+    world = make_world(frame)
+    lines: list[str] = []
+    with serve(world):
+        manifests = resolve_data("openml/s/5", whole, progress=lines.append)
+        world.suites[5] = [7]
+        assert resolve_data("openml/s/5", whole) == manifests, "a suite stays what it was"
+    assert [manifest.name for manifest in manifests] == ["openml/t/7", "openml/t/8"]
+    assert lines == ["loading openml/t/7 (1 of 2)", "loading openml/t/8 (2 of 2)"]
+    assert world.requests.count("/api/v1/xml/study/5") == 1
+    assert resolve_data("openml/s/5", whole, offline=True) == manifests
+    assert peek_data("openml/s/5", whole) == [(manifest.name, manifest) for manifest in manifests]
+    with serve(world):
+        now = find_sources("openml/s/5", whole, refresh=True)
+    assert [source.name for source in now] == ["openml/t/7"]
+    left = sorted(str(path.relative_to(tmp_path / "cache")) for path in (tmp_path / "cache" / "openml").rglob("*"))
+    assert left == ["openml/suites", "openml/suites/5.json"]
+
+
+@pytest.mark.usefixtures("in_process")
+def test_a_suite_in_a_results_folder_stays_what_it_was(frame: pd.DataFrame, whole: Registry, serve: Serve) -> None:
+    world = make_world(frame)
+    with serve(world):
+        manifests = find_data(["openml/s/5"], whole)
+        frozen = freeze(["openml/s/5"], manifests, whole)
+        assert [(table["name"], table["reference"]) for table in frozen] == [
+            ("openml/t/7", "openml/s/5"),
+            ("openml/t/8", "openml/s/5"),
+        ]
+        assert [table["sha256"] for table in frozen] == [manifest.sha256 for manifest in manifests]
+        world.suites[5] = [8]
+        find_sources("openml/s/5", whole, refresh=True)
+        lines: list[str] = []
+        assert find_data(["openml/s/5"], whole, frozen=frozen, say=lines.append) == manifests
+        assert lines == ["openml/s/5 has changed since this experiment was planned: its 2 tables of then are used"]
+        frozen[1]["key"] = "0" * 64
+        with pytest.raises(DataError, match="openml/t/8 is not the table that this results folder has results of"):
+            find_data(["openml/s/5"], whole, frozen=frozen)
+
+
+@pytest.mark.usefixtures("in_process")
+def test_a_suite_is_run_on_the_folds_of_the_server(frame: pd.DataFrame, serve: Serve, bench: Bench) -> None:
+    with serve(make_world(frame)):
+        resolve_data("openml/s/5", bench.registry)
+    summary = bench.run(data=["openml/s/5"], ssl=["none"], folds="server")
+    assert not summary.failures
+    records = list(bench.store.records())
+    assert {(record.data, record.split) for record in records} == {
+        *(("openml/t/7", number) for number in range(6)),
+        ("openml/t/8", 0),
+    }
+    assert {record.split_rule for record in records} == {"folds of the server"}
+    assert {record.counts.test for record in records if record.counts is not None} == {20}
+
+
+def test_suites_go_by_the_names_of_papers(whole: Registry) -> None:
+    [scheme] = tabbench_data_schemes()
+    assert scheme.shortcuts["cc18"] == "openml/s/99"
+    found = {name: find_scheme(name, whole) for name in ("CC18", "tabarena", "openml:3", "openml/t/3", "openmlx:3")}
+    meant = {name: each[1] for name, each in found.items() if each is not None}
+    assert meant == {
+        "CC18": "openml/s/99",
+        "tabarena": "openml/s/457",
+        "openml:3": "openml:3",
+        "openml/t/3": "openml/t/3",
+    }
+    assert peek_data("cc18", whole) == [("cc18", None)]
+    with pytest.raises(UsageError, match="Unknown dataset 'cc19'. Did you mean: cc18?"):
+        find_sources("cc19", whole)
+
+
+@pytest.mark.usefixtures("in_process")
+@pytest.mark.parametrize(
+    "reference, message",
+    [
+        ("openml:99", "cannot load openml:99 from .*: the server knows no dataset with the id 99"),
+        ("openml/t/99", "the server knows no task with the id 99"),
+        ("openml/s/99", "cannot load suite 99 from .*: the server knows no suite with the id 99"),
+        (
+            "openml:63",
+            r"OpenML 63 \(standin\) names no target: write openml:63:TARGET with one of width, colour, count",
+        ),
+        ("openml:61:clas", r"OpenML 61 \(standin\) has no column 'clas'. Did you mean: class\? Its columns: width, "),
+        ("openml/t/9", "task 9 is a Clustering: only classification and regression can be run"),
+        ("openml:64", r"dataset 64 \(standin\) is sparse, which tabbench cannot read"),
+        ("openml:65", "the dataset with the id 65 is private"),
+    ],
+)
+def test_what_cannot_be_had_is_said_in_a_sentence(
+    reference: str, message: str, frame: pd.DataFrame, whole: Registry, serve: Serve
+) -> None:
+    world = make_world(frame)
+    world.datasets += [stand_in.Served(frame, "class", id=64, is_sparse=True)]
+    world.datasets += [stand_in.Served(frame, "class", id=65, is_private=True)]
+    with serve(world), pytest.raises(DataError, match=message) as caught:
+        resolve_data(reference, whole)
+    assert "\n" not in str(caught.value)
+    described = [path for path in world.requests if path.startswith(("/api/v1/xml/data/6", "/api/v1/xml/task"))]
+    assert len(described) <= 2, "what will not change is not tried again"
+
+
+@pytest.mark.parametrize("reference", ["openml:", "openml:adult", "openml/x/3", "openml/t/", "openml/t/3x"])
+def test_other_forms_are_refused_with_those_there_are(reference: str, whole: Registry) -> None:
+    with pytest.raises(
+        UsageError, match=r"is not a reference to OpenML: write openml:ID, openml:ID:TARGET, openml/t/ID"
+    ):
+        find_sources(reference, whole)
+
+
+def test_fetching_a_suite_loads_several_at_a_time_goes_on_after_a_failure_and_resumes(
+    frame: pd.DataFrame, serve: Serve
+) -> None:
+    world = stand_in.World([], {}, {5: [11, 12, 13, 14]})
+    folds = (np.arange(ROWS) % 3)[:, None]
+    for number in world.suites[5]:
+        changed = frame.assign(count=frame["count"] + number)
+        world.datasets.append(stand_in.Served(changed, "class", id=number, delay=1.0, truncated=number == 13))
+        world.tasks[number] = stand_in.ServedTask(number, "class", folds)
+    with serve(world):
+        first = CliRunner().invoke(app, ["fetch", "openml/s/5", "--jobs", "2"])
+        assert first.exit_code == 3
+        assert first.stdout.count("openml/t/") == 3
+        assert "of 4: openml/t/11, 60 rows" in first.stderr
+        assert "tabbench: cannot load openml/t/13 from" in first.stderr
+        assert world.most_at_once == 2
+        world.datasets[2].truncated = False
+        asked = len(world.requests)
+        second = CliRunner().invoke(app, ["fetch", "openml/s/5"])
+        assert second.exit_code == 0
+        assert second.stdout.count("openml/t/") == 4
+        assert not any("/11" in path for path in world.requests[asked:]), "what is there is not loaded again"
 
 
 # California.

@@ -40,3 +40,26 @@ def test_where_trees_have_rtdls_figures_is_true_of_each_cell(cell: PublishedCell
     assert ("within 0.004 of RTDL's figures" in cell.caveat) == (tuned is not None)
     if tuned is not None:
         assert abs(tuned - cell.mean) < 0.0045
+
+
+def test_fine_tuned_figures_say_their_protocol_and_labels() -> None:
+    cells = PublishedTables("rubachev.csv", "rubachev.toml").cells()
+    found = {(cell.ssl, cell.model, cell.dataset): cell for cell in cells}
+    scratch, pretrained = found["none", "mlp", "CA"], found["reconstruct", "mlp", "CA"]
+    assert (scratch.protocol, pretrained.protocol, pretrained.labels) == ("raw", "finetune", "100%")
+    assert (round(scratch.mean, 3), round(pretrained.mean, 3)) == (0.506, 0.445)
+    assert len({cell.dataset for cell in cells}) == 11
+    assert all("64/16/20" in cell.caveat for cell in cells)
+    assert all(("AUROC" in cell.caveat) == (cell.metric == "auroc") for cell in cells)
+
+
+def test_a_published_figure_stands_beside_our_own_of_the_same_question_only() -> None:
+    (cell,) = (
+        cell
+        for cell in PublishedTables("subtab.csv", "subtab.toml").cells()
+        if (cell.ssl, cell.dataset) == ("subtab", "MNIST")
+    )
+    assert cell.mean == 0.9786
+    assert cell.is_like("frozen", "100%")
+    assert not cell.is_like("finetune", "100%")
+    assert not cell.is_like("frozen", "10%")

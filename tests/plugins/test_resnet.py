@@ -1,7 +1,8 @@
 import torch
 from tabbench_resnet.model import ResNetModel
 
-from tabbench.nn import Batch, InputShape, Network
+from tabbench.nn import Batch, InputShape
+from tabbench.nn.backbone import Network
 
 
 def test_four_blocks_of_256_have_the_published_number_of_parameters() -> None:

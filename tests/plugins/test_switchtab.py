@@ -20,7 +20,7 @@ from tabbench_switchtab.method import (
 
 from tabbench import Context, Labelled, Schema, Table, Task, UsageError
 from tabbench.nn import OriginalColumns, redraw, seeded
-from tabbench.report import tabulate
+from tabbench.results.tabulate import tabulate
 from tabbench.testing import make_table
 
 
@@ -242,7 +242,7 @@ def test_batch_sequence_never_enters_a_table(bench: Bench) -> None:
 
 def test_width_that_heads_do_not_divide_is_refused() -> None:
     with pytest.raises(UsageError, match="multiple of heads"):
-        SwitchTab(width=30, heads=4)
+        _ = SwitchTab(width=30, heads=4).config
 
 
 def test_switched_rows_are_rebuilt_from_their_salient_part(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,7 +258,7 @@ def test_switched_rows_are_rebuilt_from_their_salient_part(monkeypatch: pytest.M
     method = SwitchTab(encoder="mlp", width=32, epochs=40, lr=1e-3)
     method.pretrain(to_table(train), Context())
     x = method.inputs.matrix(to_table(train))
-    assert method.diagnostics["last"]["loss"] < 0.5 * 4 * x.var(dim=0).mean().item()
+    assert method.diagnostics["loss"][-1] < 0.5 * 4 * x.var(dim=0).mean().item()
     assert 0 < method.diagnostics["mutual_to_salient_variance"] < 1
     with torch.no_grad():
         mutual, salient = kept[0].parts(method.network(x[:1000]))
@@ -343,7 +343,7 @@ def test_labels_stay_with_their_rows() -> None:
     part = Labelled(to_table(values), (values[:, 0] > 0.5).astype(np.int64))
     method = SwitchTabSupervised(encoder="mlp", width=32, epochs=40, lr=1e-3, corruption=0.0)
     method.fit(part, part, Task("binary", 2), Context())
-    assert method.diagnostics["last"]["labels"] < 0.5
+    assert method.diagnostics["labels"][-1] < 0.5
 
 
 def test_the_optimiser_is_rmsprop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -356,8 +356,8 @@ def test_supervised_method_is_stored_and_loaded(tmp_path: Path) -> None:
     train = labelled(100, 0)
     method = SwitchTabSupervised(**SETTINGS)
     method.fit(train, labelled(50, 1), Task("binary", 2), Context())
-    assert "labels" in method.diagnostics["last"]
-    assert "validation_loss" in method.diagnostics["last"]
+    assert "labels" in method.diagnostics
+    assert "validation_loss" in method.diagnostics
     method.save(tmp_path)
     again = SwitchTabSupervised.load(tmp_path)
     assert isinstance(train.features, Table)

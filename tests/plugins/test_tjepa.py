@@ -1,5 +1,4 @@
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +7,17 @@ import pandas as pd
 import pytest
 import torch
 from sklearn.datasets import load_diabetes
+from tabbench_tjepa import training
 from tabbench_tjepa.config import TJEPAConfig
 from tabbench_tjepa.memory import USABLE, micro_batch_rows
 from tabbench_tjepa.method import TJEPA
-from tabbench_tjepa.training import Training, _fingerprint, choose_batch_size
+from tabbench_tjepa.objective import Follower, TJEPANetworks
+from tabbench_tjepa.training import Work, choose_batch_size, make_optimizer
 
-from tabbench import Context, DataError, DeadlineReached, Pruned, Schema, TabbenchError, Table, UsageError, tripwires
-from tabbench.data.tables import fit_schema, to_table
+from tabbench import Context, DataError, Schema, TabbenchError, Table, UsageError
+from tabbench.frames import fit_schema, to_table
+from tabbench.nn import EMA
+from tabbench.running import tripwires
 
 TINY: dict[str, Any] = {
     "model_dim_hidden": 8,
@@ -118,103 +121,46 @@ def test_initialising_is_pretraining_without_a_step() -> None:
         np.testing.assert_allclose(frozen.get_state()[name], array, atol=1e-12, err_msg=name)
 
 
-class KilledError(Exception):
-    pass
-
-
-def kill_after(epochs: int) -> Any:
-    def on_report(epoch: int, total: int, metrics: dict[str, float]) -> None:
-        if epoch == epochs:
-            raise KilledError
-
-    return on_report
-
-
-def probe_of_first_entry(encode: Any) -> float:
-    return float(encode(mixed_table()).array[0, 0, 0])
-
-
-@pytest.mark.parametrize("stop", [1, 3])
-def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path, stop: int) -> None:
-    settings: dict[str, Any] = {"checkpoint_seconds": 0.0, "model_dropout_prob": 0.1, "probe_every": 2, "exp_epochs": 5}
-    context = Context(scratch=tmp_path, probe=probe_of_first_entry)
-    whole = pretrained(replace(context, scratch=None), **settings)
-    with pytest.raises(KilledError):
-        pretrained(replace(context, on_report=kill_after(stop)), **settings)
-    epochs: list[int] = []
-    resumed = pretrained(replace(context, on_report=lambda epoch, total, metrics: epochs.append(epoch)), **settings)
-    assert epochs == list(range(stop + 1, 6))
-    assert same_weights(whole, resumed)
-    assert whole.diagnostics == resumed.diagnostics
-
-
-def test_a_checkpoint_of_another_training_is_not_resumed(tmp_path: Path) -> None:
-    context = Context(scratch=tmp_path)
-    with pytest.raises(KilledError):
-        pretrained(replace(context, on_report=kill_after(2)), checkpoint_seconds=0.0)
-    assert same_weights(pretrained(context, exp_lr=3e-4), pretrained(exp_lr=3e-4))
-
-
-class Clock(Context):
-    """The time is used up when it is looked at for the sixth time: in the second step of the second epoch."""
-
-    looks = 0
-
-    def check_deadline(self, where: str) -> None:
-        self.looks += 1
-        if self.looks == 6:
-            raise DeadlineReached(where)
-
-
-@pytest.mark.parametrize("seconds", [0.0, 1e9], ids=["written already", "kept in memory"])
-def test_a_deadline_amid_an_epoch_leaves_a_checkpoint_of_the_last_ones_end_behind(
-    tmp_path: Path, seconds: float
-) -> None:
-    settings: dict[str, Any] = {"checkpoint_seconds": seconds, "model_dropout_prob": 0.1}
-    with pytest.raises(DeadlineReached, match="in epoch 2 of 4"):
-        pretrained(Clock(scratch=tmp_path), **settings)
-    epochs: list[int] = []
-    context = Context(scratch=tmp_path, on_report=lambda epoch, total, metrics: epochs.append(epoch))
-    resumed = pretrained(context, **settings)
-    assert epochs == [2, 3, 4]
-    assert same_weights(resumed, pretrained(**settings))
-
-
-def test_a_deadline_in_the_first_epoch_leaves_nothing_behind(tmp_path: Path) -> None:
-    with pytest.raises(DeadlineReached, match="in epoch 1 of 4"):
-        pretrained(Context(scratch=tmp_path, deadline=0.0))
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_trial_that_is_given_up_leaves_a_checkpoint_behind(tmp_path: Path) -> None:
-    def give_up(epoch: int, total: int, metrics: dict[str, float]) -> None:
-        if epoch == 2:
-            raise Pruned
-
-    with pytest.raises(Pruned):
-        pretrained(Context(scratch=tmp_path, on_report=give_up))
-    epochs: list[int] = []
-    pretrained(Context(scratch=tmp_path, on_report=lambda epoch, total, metrics: epochs.append(epoch)))
-    assert epochs == [3, 4]
-
-
 def test_the_target_encoder_follows_the_weights_after_the_step() -> None:
     method, context, table = TJEPA(**TINY, model_ema_start=0.9), Context(), mixed_table()
     method.initialise(table, context)
-    training = Training(method, table, context)
+    work = Work(method, table, context)
     networks = method.networks
+    optimizer = make_optimizer(networks, method.config)
     for step in range(2):
         before = [parameter.clone() for parameter in networks.target_encoder.parameters()]
-        momentum = training._momentum(step)
-        training.train_step(training.rows)
+        momentum = work.follower.momentum(step, 12)
+        work.loss(torch.arange(70))
+        optimizer.step()
+        work.follower.follow(step, 12)
         pairs = zip(before, networks.context_encoder.parameters(), networks.target_encoder.parameters(), strict=True)
         for old, followed, target in pairs:
             torch.testing.assert_close(target, momentum * old + (1 - momentum) * followed.detach())
     assert not torch.equal(networks.target_encoder.reg, networks.context_encoder.reg)
 
 
-def test_the_best_weights_by_probe_are_kept() -> None:
-    scores = iter([0.3, 0.9, 0.1])
+def test_a_frozen_target_never_moves() -> None:
+    method = pretrained(frozen_target=True)
+    untrained = TJEPA(**TINY)
+    untrained.initialise(mixed_table(), Context())
+    pairs = zip(
+        method.networks.target_encoder.parameters(), untrained.networks.target_encoder.parameters(), strict=True
+    )
+    assert all(torch.equal(a, b) for a, b in pairs)
+    assert not torch.equal(method.networks.context_encoder.reg, untrained.networks.context_encoder.reg)
+    assert method.diagnostics["target_moved"] == [0.0] * 4
+
+
+def test_how_far_the_target_has_moved_is_the_sum_over_steps() -> None:
+    method = pretrained(model_ema_start=0.9)
+    follower = Follower(method.networks, method.config)
+    moves = [1 - follower.momentum(step, 12) for step in range(12)]
+    assert method.diagnostics["target_moved"] == pytest.approx([sum(moves[:n]) for n in (3, 6, 9, 12)])
+    assert method.diagnostics["ema"] == pytest.approx([1 - moves[n - 1] for n in (3, 6, 9, 12)])
+
+
+def test_the_best_weights_by_probe_are_kept_and_the_untrained_ones_take_part() -> None:
+    scores = iter([0.2, 0.3, 0.9, 0.1])
     seen: list[np.ndarray] = []
 
     def probe(encode: Any) -> float:
@@ -222,10 +168,10 @@ def test_the_best_weights_by_probe_are_kept() -> None:
         return next(scores)
 
     method = pretrained(Context(probe=probe), exp_epochs=5, probe_every=2)
-    assert method.diagnostics["probe"] == [[2, 0.3], [4, 0.9], [5, 0.1]]
+    assert method.diagnostics["probe"] == [[0, 0.2], [2, 0.3], [4, 0.9], [5, 0.1]]
     assert method.diagnostics["best_epoch"] == 4
-    np.testing.assert_array_equal(method.encode(mixed_table()).array, seen[1])
-    assert not np.array_equal(seen[1], seen[2])
+    np.testing.assert_array_equal(method.encode(mixed_table()).array, seen[2])
+    assert not np.array_equal(seen[2], seen[3])
 
 
 REGIME: dict[str, Any] = {
@@ -240,6 +186,7 @@ REGIME: dict[str, Any] = {
     "exp_epochs": 30,
     "exp_batch_size": 64,
     "exp_lr": 3e-3,
+    "scaling": "standard",
 }
 
 
@@ -269,7 +216,7 @@ def test_every_epoch_is_reported_and_recorded() -> None:
     reports: list[dict[str, float]] = []
     method = pretrained(Context(on_report=lambda epoch, total, metrics: reports.append(metrics)))
     curves = method.diagnostics
-    names = {"loss", "ema", "embedding_variance", "uniformity", "collapsed"}
+    names = {"loss", "ema", "target_moved", "embedding_variance", "uniformity", "collapsed"}
     assert all(set(report) == names for report in reports)
     for name in names:
         assert curves[name] == [report[name] for report in reports]
@@ -277,22 +224,31 @@ def test_every_epoch_is_reported_and_recorded() -> None:
     assert curves["start"].keys() == {"embedding_variance", "uniformity", "collapsed"}
 
 
-def test_momentum_rises_to_one_and_the_learning_rate_falls_to_zero() -> None:
-    method = TJEPA(**TINY, exp_warmup_share=0.25)
-    context, table = Context(), mixed_table()
-    method.initialise(table, context)
-    training = Training(method, table, context)
-    rates = []
-    for _ in range(4 * training.steps):
-        training.train_step(training.rows)
-        rates.append(training.optimizer.param_groups[0]["lr"])
-    assert training.steps == 3
+def test_momentum_rises_to_one_and_the_learning_rate_falls_to_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    rates: list[float] = []
+    optimizers: list[torch.optim.Optimizer] = []
+    make, update = training.make_optimizer, EMA.update
+
+    def noted(networks: TJEPANetworks, config: TJEPAConfig) -> torch.optim.AdamW:
+        optimizers.append(make(networks, config))
+        return optimizers[-1]  # type: ignore[return-value]
+
+    momenta: list[float] = []
+
+    def note(self: EMA, momentum: float) -> None:
+        momenta.append(momentum)
+        rates.append(optimizers[0].param_groups[0]["lr"])
+        update(self, momentum)
+
+    monkeypatch.setattr(training, "make_optimizer", noted)
+    monkeypatch.setattr(EMA, "update", note)
+    pretrained(exp_warmup_share=0.25)
+    assert len(rates) == 12
     assert rates[:3] == pytest.approx([1e-3 / 3, 2e-3 / 3, 1e-3]), "the first step has its scheduled rate"
     assert rates[3] == pytest.approx(1e-3)
     assert rates[-1] < 1e-4
     assert sorted(rates[3:], reverse=True) == rates[3:]
-    assert training._momentum(0) == 0.996
-    assert training._momentum(11) == 1.0
+    assert momenta == pytest.approx([0.996 + 0.004 * step / 11 for step in range(12)])
 
 
 @pytest.mark.parametrize("rows, size", [(10, 32), (800, 50), (16_512, 512), (10**6, 512)])
@@ -303,10 +259,9 @@ def test_small_tables_have_smaller_batches(rows: int, size: int) -> None:
 def test_gradients_of_parts_add_up_to_those_of_the_batch() -> None:
     gradients = []
     for micro_batch in (70, 9):
-        method, context, table = TJEPA(**TINY, micro_batch=micro_batch), Context(), mixed_table()
+        method, context, table = TJEPA(**TINY, micro_batch=micro_batch, bf16=False), Context(), mixed_table()
         method.initialise(table, context)
-        training = Training(method, table, context)
-        loss = training._backward(training.rows)
+        loss = Work(method, table, context).loss(torch.arange(70))["loss"]
         parameters = [p for p in method.networks.parameters() if p.grad is not None]
         gradients.append([loss, *(p.grad for p in parameters)])
     for whole, parts in zip(*gradients, strict=True):
@@ -340,7 +295,7 @@ def test_the_estimate_of_memory_is_above_what_is_kept_for_the_gradients(settings
     kept: list[int] = []
     method, context, table = TJEPA(config), Context(), mixed_table()
     method.initialise(table, context)
-    training = Training(method, table, context)
+    work = Work(method, table, context)
     seen: set[int] = set()
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
@@ -351,7 +306,7 @@ def test_the_estimate_of_memory_is_above_what_is_kept_for_the_gradients(settings
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        training._backward(training.rows)
+        work.loss(torch.arange(70))
     weights = sum(p.nbytes for p in method.networks.parameters())
     per_row = (sum(kept) - weights) / len(table)
     memory = 1 << 24
@@ -369,9 +324,12 @@ def test_the_estimate_of_memory_is_above_what_is_kept_for_the_gradients(settings
         {"norm": "pre"},
         {"positions": "sincos"},
         {"scaling": "minmax"},
-        {"scaling": "quantile"},
+        {"scaling": "standard"},
         {"mask_num_encs": 2},
         {"bf16": True},
+        {"init": "reference"},
+        {"pred_last_block": True},
+        {"whiten": "pca"},
         {"exp_weight_decay": 0.1},
     ],
     ids=str,
@@ -381,7 +339,7 @@ def test_every_option_trains_and_round_trips(settings: dict[str, Any], tmp_path:
     encoded = method.encode(mixed_table()).array
     assert np.isfinite(encoded).all()
     method.save(tmp_path)
-    np.testing.assert_array_equal(TJEPA.load(tmp_path).encode(mixed_table()).array, encoded)
+    np.testing.assert_allclose(TJEPA.load(tmp_path).encode(mixed_table()).array, encoded, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("settings", [{"masking": "zero"}, {"masking": "zero", "predictor": "mlp"}], ids=str)
@@ -391,23 +349,19 @@ def test_the_discarded_alternatives_need_no_missing_values(settings: dict[str, A
     assert np.isfinite(method.encode(to_table(frame, method.schema)).array).all()
 
 
-def test_a_checkpoint_of_another_device_is_not_resumed() -> None:
-    fingerprints = {_fingerprint(TJEPA(**TINY), mixed_table(), Context(device=device)) for device in ("cpu", "cuda")}
-    assert len(fingerprints) == 2
-
-
 def test_compiled_training_does_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    compiled: list[Any] = []
+    wanted: list[Any] = []
 
     def compile_eagerly(module: Any, **options: Any) -> Any:
-        compiled.append(options)
+        wanted.append(options)
         return real(module, backend="eager", **options)
 
     real = torch.compile
     monkeypatch.setattr(torch, "compile", compile_eagerly)
-    method = pretrained(compile=True, exp_epochs=1)
-    assert compiled == [{"dynamic": True}]
-    plain = pretrained(exp_epochs=1)
+    settings: dict[str, Any] = {"exp_epochs": 1, "exp_batch_size": 35, "bf16": False}
+    method = pretrained(compile=True, **settings)
+    assert wanted == [{"fullgraph": True, "dynamic": False}]
+    plain = pretrained(**settings)
     for name, array in plain.get_state().items():
         np.testing.assert_allclose(method.get_state()[name], array, atol=1e-4, err_msg=name)
     torch._dynamo.reset()
@@ -434,6 +388,22 @@ def test_narrow_and_short_tables_work(shape: tuple[int, ...]) -> None:
     assert np.isfinite(encoded).all()
 
 
+def test_whitened_columns_are_uncorrelated_and_of_unit_variance() -> None:
+    table = mixed_table(400)
+    for method in (TJEPA(**TINY, whiten="pca"), pretrained(table=table, whiten="pca")):
+        if not hasattr(method, "networks"):
+            method.initialise(table, Context())
+        array = method.encode(table).array
+        assert array.ndim == 2
+        assert array.shape[1] <= 5 * 8
+        np.testing.assert_allclose(np.cov(array, rowvar=False, bias=True), np.eye(array.shape[1]), atol=0.02)
+
+
+def test_tables_too_wide_to_whiten_are_refused_in_words() -> None:
+    with pytest.raises(DataError, match="784 features of width 64 are 50,176"):
+        TJEPA(whiten="pca").initialise(small_table(784, 0), Context())
+
+
 def test_784_features_work() -> None:
     table = small_table(784, 0, rows=4)
     method = pretrained(table=table, exp_epochs=1, exp_batch_size=2)
@@ -452,7 +422,7 @@ def test_no_rows_are_encoded_as_no_rows() -> None:
 
 
 def test_a_training_that_diverges_ends_with_a_sentence() -> None:
-    with pytest.raises(TabbenchError, match=r"T-JEPA's loss is nan in epoch \d: try an exp_lr below 1e\+30"):
+    with pytest.raises(TabbenchError, match="diverged: its loss is nan in epoch 1; lower lr"):
         pretrained(exp_lr=1e30)
 
 
@@ -465,7 +435,7 @@ def test_unseen_missing_numbers_and_unknown_categories_are_encoded() -> None:
 def test_a_large_representation_is_a_memory_mapped_file(monkeypatch: pytest.MonkeyPatch) -> None:
     method, table = pretrained(), mixed_table()
     expected = method.encode(table).array
-    monkeypatch.setattr("tabbench_tjepa.method.MAPPED_BYTES", 100)
+    monkeypatch.setattr("tabbench.nn.memory.MAPPED_BYTES", 100)
     mapped = method.encode(table).array
     assert isinstance(mapped, np.memmap)
     np.testing.assert_array_equal(mapped, expected)
@@ -517,7 +487,7 @@ def test_inputs_stay_as_they_are_even_read_only() -> None:
 )
 def test_settings_that_cannot_work_are_refused_with_a_sentence(settings: dict[str, Any], sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence) as error:
-        TJEPA(**settings)
+        _ = TJEPA(**settings).config
     assert "\n" not in str(error.value)
 
 

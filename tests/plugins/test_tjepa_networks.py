@@ -6,7 +6,8 @@ import torch
 from fake_cuda import Indexing, move
 from tabbench_tjepa.config import TJEPAConfig
 from tabbench_tjepa.masks import Masks, draw_masks
-from tabbench_tjepa.networks import Encoder, TJEPANetworks, TransformerPredictor
+from tabbench_tjepa.networks import Encoder, Predictor
+from tabbench_tjepa.objective import TJEPANetworks
 from tabbench_tjepa.training import make_optimizer
 from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -33,6 +34,7 @@ VARIANTS = [
     {"n_reg": 4},
     {"masking": "zero"},
     {"masking": "zero", "predictor": "mlp"},
+    {"init": "reference", "pred_last_block": True},
     {"mask_num_encs": 2},
     {"mask_num_encs": 2, "masking": "zero", "predictor": "mlp"},
     {"model_dropout_prob": 0.2, "pred_p_dropout": 0.2},
@@ -77,7 +79,7 @@ def test_the_loss_of_a_worked_example() -> None:
         for parameter in networks.target_encoder.parameters():
             parameter.zero_()
         target, predictor = networks.target_encoder, networks.predictor
-        assert isinstance(predictor, TransformerPredictor)
+        assert isinstance(predictor, Predictor)
         target.tokenizer.bias.copy_(torch.tensor([[1.0, -1.0], [-1.0, 1.0], [1.0, -1.0]]))
         for module in target.modules():
             if isinstance(module, torch.nn.LayerNorm):
@@ -125,6 +127,20 @@ def test_the_value_of_a_masked_feature_has_no_influence_to_the_last_bit(masking:
     assert torch.equal(encoder(others, context), encoded)
     others.numeric[:, 0] += 1.0
     assert not torch.equal(encoder(others, context), encoded)
+
+
+def test_with_zero_masking_a_masked_value_counts_as_zero_and_shows_its_indicator() -> None:
+    """Eq. 6: the linear layer of a masked feature sees (0, 1), that of another one its code and 0."""
+    encoder: Any = perturbed(make_networks(masking="zero")).context_encoder
+    rows = some_rows()
+    rows.missing[:] = 1
+    context = torch.tensor([0, 3])[:, None, None].expand(2, 1, 6)
+    tokens = encoder.embed_context(rows, context)
+    tokenizer, of_feature = encoder.tokenizer, encoder.of_feature()
+    for j in (1, 2, 4):
+        torch.testing.assert_close(tokens[j], (tokenizer.bias + tokenizer.indicators + of_feature)[j].expand(6, -1))
+    for j in (0, 3):
+        torch.testing.assert_close(tokens[j], encoder.embed(rows)[j])
 
 
 def test_a_context_is_encoded_as_a_table_of_only_these_features() -> None:

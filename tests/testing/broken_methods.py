@@ -2,7 +2,6 @@
 
 import random
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -25,6 +24,7 @@ from tabbench import (
     SSLMethod,
     State,
     Table,
+    TrainableEncoder,
     UsageError,
 )
 from tabbench.testing import make_table
@@ -209,6 +209,7 @@ class ScalesByValidation(Good):
 class LearnsNothing(Good):
     def pretrain(self, table: Table, context: Context) -> None:
         self.initialise(table, context)
+        context.report(1, 1)
 
 
 @fails("check_global_generators_are_untouched")
@@ -230,6 +231,13 @@ class ShufflesByRandom(Good):
     def encode(self, table: Table) -> Representation:
         random.random()
         return super().encode(table)
+
+
+@fails("check_process_is_untouched")
+class TrainsInDouble(Good):
+    def pretrain(self, table: Table, context: Context) -> None:
+        torch.set_default_dtype(torch.float64)
+        super().pretrain(table, context)
 
 
 @fails("check_inputs_are_untouched")
@@ -270,7 +278,19 @@ class GoesOnAfterTheDeadline(Good):
 class NeverReports(Good):
     def pretrain(self, table: Table, context: Context) -> None:
         super().pretrain(table, Context(context.root_seed))
-        time.sleep(0.0 if context.deadline is None else 2.1)
+
+
+@fails("check_it_trains")
+class CannotTrain(Good):
+    def pretrain(self, table: Table, context: Context) -> None:
+        raise RuntimeError("the columns are too few")
+
+
+@fails("check_trainable_encoder")
+class LearnsOnAnotherEncoder(Good):
+    def trainable_encoder(self) -> TrainableEncoder:
+        rows = lambda table: (torch.from_numpy(self.inputs(table)),)  # noqa: E731
+        return TrainableEncoder(torch.nn.Linear(len(self.weights), self.config.width), rows)
 
 
 # Methods: files.
@@ -290,9 +310,9 @@ class RoundsItsWeights(Good):
 
 @fails("check_files_hold_no_code")
 class Pickles(Good):
-    def save(self, path: Path) -> None:
+    def save(self, path: str | Path) -> None:
         super().save(path)
-        torch.save({"weights": torch.from_numpy(self.weights)}, path / "weights.pt")
+        torch.save({"weights": torch.from_numpy(self.weights)}, Path(path) / "weights.pt")
 
 
 # Methods: tables of every kind.

@@ -1,5 +1,6 @@
 """A sound joint method, model and dataset, and others that each break one promise."""
 
+import os
 from pathlib import Path
 from typing import ClassVar
 
@@ -18,10 +19,13 @@ from tabbench import (
     JointMethod,
     Labelled,
     LoadedData,
+    PublishedCell,
+    Reference,
     Representation,
     State,
     Table,
     Task,
+    TrainableEncoder,
 )
 
 Array = NDArray[np.float32]
@@ -180,6 +184,50 @@ class ModelThatSeedsNumpy(Ridge):
     def noise(self, context: Context) -> float:
         np.random.seed(context.seed("noise") % 2**32)
         return 0.0
+
+
+@fails("check_it_trains")
+class ModelThatCannotTrain(Ridge):
+    def fit(self, train: Labelled, validation: Labelled, task: Task, context: Context) -> None:
+        raise RuntimeError("the columns are too few")
+
+
+@fails("check_hidden_labels_make_no_difference")
+class LooksBehindItsLabels(Ridge):
+    def fit(self, train: Labelled, validation: Labelled, task: Task, context: Context) -> None:
+        super().fit(train, validation, task, context)
+        if train.y.base is not None and train.y.base.ndim == 1:
+            self.weights = self.weights * (1.0 + 1e-5 * float(train.y.base @ np.arange(len(train.y.base)) ** 2))
+
+
+@fails("check_model_trains_an_encoder")
+class LeavesTheEncoderAsItIs(Ridge):
+    encoder: TrainableEncoder | None = None
+
+    def finetune(
+        self, encoder: TrainableEncoder, train: Labelled, validation: Labelled, task: Task, context: Context
+    ) -> None:
+        self.encoder = encoder
+        super().fit(train, validation, task, context)
+
+    def columns(self, features: Features) -> NDArray[np.float64]:
+        if self.encoder is None or not isinstance(features, Table):
+            return super().columns(features)
+        outputs = self.encoder.module(*self.encoder.prepare(features))
+        return np.asarray(outputs.detach().numpy(), dtype=np.float64)
+
+
+@fails("check_cells_are_sound")
+class PrintsACellTwice(Reference):
+    def cells(self) -> list[PublishedCell]:
+        return [PublishedCell("Table 1", "none", "mlp", "wine", "accuracy", mean) for mean in (0.9, 0.8)]
+
+
+@fails("check_process_is_untouched")
+class ModelThatTakesAllThreads(Ridge):
+    def fit(self, train: Labelled, validation: Labelled, task: Task, context: Context) -> None:
+        os.environ["OMP_NUM_THREADS"] = "64"
+        super().fit(train, validation, task, context)
 
 
 @fails("check_inputs_are_untouched")

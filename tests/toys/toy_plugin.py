@@ -37,7 +37,7 @@ class RandomProjection(SSLMethod):
         """Encode every row alike."""
         sleep: float = 0.0
         """Seconds that training takes."""
-        behave: Literal["well", "fail", "exit"] = "well"
+        behave: Literal["well", "fail", "exit", "leak"] = "well"
         """What training does."""
 
     def initialise(self, table: Table, context: Context) -> None:
@@ -51,8 +51,7 @@ class RandomProjection(SSLMethod):
         for step in range(10):
             time.sleep(self.config.sleep / 10)
             context.report(step + 1, 10, loss=1.0 / (step + 1), probe=self.config.width + 0.01 * step)
-        if self.config.behave == "fail":
-            raise RuntimeError("the toy was told to fail")
+        misbehave(self.config.behave)
         if self.config.behave == "exit":
             os._exit(7)
         self.weights = self.weights / (1e-6 + np.nanstd(table.numeric, axis=0, dtype=np.float32)[:, None])
@@ -83,7 +82,7 @@ class NearestMean(DownstreamModel):
         sleep: float = 0.0
         """Seconds that training takes."""
         behave: dict[int, str] | None = None
-        """What training does with a seed: fail, hang, segfault or eat memory."""
+        """What training does with a seed: fail, hang, segfault, eat memory, leak state or leak and fail."""
         constant: bool = False
         """Predict the same class always."""
 
@@ -125,7 +124,14 @@ def _matrix(features: Features) -> NDArray[Any]:
 
 
 def misbehave(how: str) -> None:
-    if how == "fail":
+    if "leak" in how:
+        import torch
+
+        torch.set_default_dtype(torch.float64)
+        np.seterr(all="raise")
+        os.environ["LEAKED"] = "yes"
+        os.chdir("/")
+    if "fail" in how:
         raise RuntimeError("the toy was told to fail")
     if how == "hang":
         time.sleep(3600)

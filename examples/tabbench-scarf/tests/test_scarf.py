@@ -2,6 +2,7 @@
 
 import inspect
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from scipy.stats import ks_2samp
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks as sklearn_checks
 from tabbench_scarf.method import DIAGNOSED_ROWS, SCARF, VALIDATION_PASSES, info_nce
 
 from tabbench import Context, Schema, Table
@@ -24,6 +26,18 @@ VIEWS = torch.tensor([[0.6, 0.8], [-0.8, 0.6]])
 @parametrize_with_checks("scarf", settings={"epochs": 2, "width": 32, "depth": 2, "head_width": 16})
 def test_keeps_its_promises(plugin: Subject, check: Check) -> None:
     check(plugin)
+
+
+@sklearn_checks(
+    [SCARF(epochs=1, width=8, depth=1, head_width=4)],
+    expected_failed_checks=lambda _: {
+        "check_dont_overwrite_parameters": "the network and its inputs are attributes without an underscore",
+        "check_methods_sample_order_invariance": "it allows 1e-7, which float32 does not keep",
+        "check_methods_subset_invariance": "it allows 1e-7, which float32 does not keep",
+    },
+)
+def test_is_a_scikit_learn_transformer(estimator: Any, check: Any) -> None:
+    check(estimator)
 
 
 # Objective.

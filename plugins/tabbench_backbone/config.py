@@ -1,0 +1,31 @@
+"""Settings of both objectives. No torch here: planning a run reads this module."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from tabbench import Config, Float, load_presets
+
+
+class BackboneConfig(Config):
+    """Optimiser, learning rate, weight decay and inputs are those of the model, as in the paper."""
+
+    p: Annotated[float, Float(0.2, 0.8)] = Field(0.5, ge=0, le=1)
+    """Probability that an entry is replaced by that of another training row."""
+    head_width: int = Field(512, ge=1)
+    """Hidden units of the head that is thrown away after pretraining."""
+    epochs: int = Field(100, ge=0)
+    """Passes over the training rows, at most."""
+    patience: int | None = Field(10, ge=1)
+    """Stop after so many epochs without a better loss on validation rows, which are corrupted once; None: never."""
+    select: Literal["pretext", "probe"] = "pretext"
+    """What chooses among the weights: the loss on validation rows, without labels, or the linear probe."""
+    lr: float | None = Field(None, gt=0)
+    """Learning rate of pretraining; None: that of the model."""
+    batch_size: int | None = Field(None, ge=2)
+    """Rows in a step; None: as many as the model takes."""
+
+    @classmethod
+    def presets(cls) -> Mapping[str, Mapping[str, Any]]:
+        return load_presets(__package__)

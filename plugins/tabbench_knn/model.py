@@ -1,0 +1,111 @@
+"""k nearest neighbours by Euclidean distance; every neighbour has one vote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tabbench import Context, DownstreamModel, Features, Labelled, Representation, State, Task, UsageError
+from tabbench.nn import FlatColumns, Inputs, flat_columns, max_flat_columns
+from tabbench_knn.config import KNNConfig
+
+NEIGHBOURS = (1, 3, 5, 10, 20, 50, 100)
+DISTANCES = 2**24
+"""Distances that are held at a time."""
+
+
+class KNN(DownstreamModel):
+    """Categories are one-hot. Tokens (rows, d, h) are laid side by side, at most 4,096 columns (``flat_columns``)."""
+
+    Config = KNNConfig
+
+    def fit(self, train: Labelled, validation: Labelled, task: Task, context: Context) -> None:
+        if len(train.y) == 0 or len(validation.y) == 0:
+            raise UsageError(f"{len(train.y)} training rows and {len(validation.y)} validation rows: both need some")
+        self.task, self.device = task, context.device
+        self.max_columns = max_flat_columns(len(train.y), context.memory)
+        features = self._flatten(train.features)
+        self.inputs = Inputs(self.config.scaling).fit(features)
+        self.columns = FlatColumns(self.inputs.shape).to(self.device)
+        self.x = self._matrix(features)
+        self.y = torch.from_numpy(np.array(train.y)).to(self.device)
+        wanted = NEIGHBOURS if self.config.k == "auto" else (self.config.k,)
+        possible = [k for k in wanted if k <= len(self.y)] or [len(self.y)]
+        scores: dict[int, float] = {}
+        for step, (k, predicted) in enumerate(self._predict_each(validation.features, possible, context), start=1):
+            scores[k] = self._score(predicted, validation.y)
+            context.report(step, len(possible), validation=scores[k])
+        self.k = max(scores, key=lambda k: (scores[k], k))  # of equal ones the smoother
+        self.diagnostics = {"k": self.k, "scores": {str(k): score for k, score in scores.items()}}
+
+    def predict(self, features: Features) -> NDArray[np.float32]:
+        ((_, predicted),) = self._predict_each(features, [self.k])
+        return predicted
+
+    def get_state(self) -> State:
+        arrays = {"x": self.x.cpu().numpy(), "y": self.y.cpu().numpy()}
+        return {**self.inputs.get_state(), **arrays, "sizes": np.array([self.k, self.max_columns])}
+
+    def set_state(self, state: State, task: Task, device: str = "cpu") -> None:
+        self.task, self.device = task, device
+        self.inputs = Inputs(self.config.scaling).set_state(state)
+        self.columns = FlatColumns(self.inputs.shape).to(device)
+        self.x, self.y = (torch.from_numpy(state[name]).to(device) for name in ("x", "y"))
+        self.k, self.max_columns = (int(size) for size in state["sizes"])
+
+    def _predict_each(
+        self, features: Features, numbers: list[int], context: Context | None = None
+    ) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """Predictions by each number of neighbours, which ascend."""
+        neighbours = self._neighbours(features, numbers[-1], context)
+        n_values = 1 if self.task.is_regression else self.task.n_classes
+        votes = torch.zeros(len(features), n_values, device=self.device)
+        before = 0
+        for k in numbers:
+            for column in neighbours[:, before:k].T:
+                labels = self.y[column][:, None]
+                if self.task.is_regression:
+                    votes += labels
+                else:
+                    votes.scatter_add_(1, labels, torch.ones_like(votes[:, :1]))
+            before = k
+            mean = (votes / k).cpu().numpy().astype(np.float32)
+            yield k, mean[:, 0] if self.task.is_regression else mean
+
+    def _neighbours(self, features: Features, k: int, context: Context | None) -> Tensor:
+        """Training rows nearest to each row, ``(rows, k)``, the nearest first; of equal distances the earlier row."""
+        step = max(DISTANCES // len(self.x), 1)
+        found = []
+        for start in range(0, max(len(features), 1), step):
+            some = self._matrix(self._flatten(features.take(slice(start, start + step))))
+            distances = torch.cdist(some, self.x, compute_mode="donot_use_mm_for_euclid_dist")
+            found.append(_smallest(distances, k))
+            if context is not None:
+                context.check_deadline("while looking for neighbours")
+        return torch.cat(found)
+
+    def _score(self, predicted: NDArray[np.float32], y: NDArray[np.float32]) -> float:
+        if self.task.is_regression:
+            return -float(np.sqrt(np.mean((predicted - y) ** 2, dtype=np.float64)))
+        return float((predicted.argmax(axis=1) == y).mean())
+
+    def _flatten(self, features: Features) -> Features:
+        if isinstance(features, Representation):
+            return Representation(flat_columns(features.array, self.max_columns))
+        return features
+
+    def _matrix(self, features: Features) -> Tensor:
+        matrix: Tensor = self.columns(self.inputs.transform(features, self.device))
+        return matrix
+
+
+def _smallest(distances: Tensor, k: int) -> Tensor:
+    """Columns of the ``k`` smallest entries of each row in ascending order; equal ones in the order of columns."""
+    values, columns = distances.topk(k, dim=1, largest=False, sorted=True)
+    order = columns.argsort(dim=1, stable=True)
+    values, columns = values.gather(1, order), columns.gather(1, order)
+    return columns.gather(1, values.argsort(dim=1, stable=True))

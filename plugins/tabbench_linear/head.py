@@ -1,0 +1,34 @@
+"""A linear layer that is trained by gradients, so that an encoder below it can be trained with it."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from tabbench import Context, Features, PluginError
+from tabbench.nn import Backbone, Batch, FlatColumns, InputShape, NetworkModel
+from tabbench_linear.config import LinearHeadConfig
+
+
+class Columns(Backbone):
+    """The columns as they are: one-hot categories, tokens side by side. The head is all that is learned."""
+
+    def __init__(self, shape: InputShape) -> None:
+        super().__init__()
+        self.columns = FlatColumns(shape, projection="tokens_direct")
+        self.out_features = self.columns.out_features
+
+    def forward(self, batch: Batch) -> Tensor:
+        columns: Tensor = self.columns(batch)
+        return columns.flatten(1)
+
+
+class LinearHead(NetworkModel):
+    """What the other networks have as their last layer, alone."""
+
+    Config = LinearHeadConfig
+
+    def build(self, shape: InputShape) -> Columns:
+        return Columns(shape)
+
+    def make_backbone(self, example: Features, context: Context) -> Backbone:
+        raise PluginError("linear_head has no backbone: nothing below its layer is learned")

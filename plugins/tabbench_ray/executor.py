@@ -1,0 +1,208 @@
+"""Workers as Ray actors, one per slot. Ray finds the place; retries, limits and results stay ours."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import socket
+import tempfile
+import time
+from typing import Any
+
+import ray
+
+from tabbench import Config as AnyConfig
+from tabbench import Outcome, PoolWorker, Site, UsageError, WorkerPool
+from tabbench_ray.actor import Message, Slot
+from tabbench_ray.config import RayConfig, Resources
+
+LISTEN = 5.0
+"""Seconds for which a node waits for news before it answers that there are none."""
+COUNT_EVERY = 10.0
+"""Seconds between two looks at the size of the cluster."""
+CONNECT_SECONDS = 10.0
+OBJECT_STORE = 80 * 2**20
+"""Bytes for Ray's object store, when we start Ray: no data go through it."""
+
+
+class RayWorker(PoolWorker):
+    """An actor, as the driver sees it."""
+
+    def __init__(self, number: int, flavour: str, pool: RayExecutor) -> None:
+        super().__init__(number, flavour)
+        self.log = pool.site.logs / f"ray-{os.getpid()}-{number}.log"
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        options = pool.options(flavour)
+        threads = pool.site.limits.threads
+        self.actor: Any = pool.remote_slot.options(**options).remote(threads, str(self.log))
+        self.ended = False
+        self.pending: Any = self.actor.listen.remote(LISTEN)
+
+    def send(self, message: Message) -> None:
+        self.actor.send.remote(message)
+
+    def kill(self) -> None:
+        with contextlib.suppress(Exception):  # it is dead already, or Ray is
+            ray.kill(self.actor, no_restart=True)
+
+
+class RayExecutor(WorkerPool):
+    """As many actors as there is work for, at most ``--jobs`` or as many as the cluster has CPUs for."""
+
+    Config = RayConfig
+    remote = True
+    patience = 30.0
+    failed_starts = 3
+
+    def __init__(self, site: Site, config: AnyConfig | None = None, **settings: Any) -> None:
+        super().__init__(site, config, **settings)
+        self.idle_seconds = self.config.idle
+        self.folder = ""
+        self._connect()
+        # Ray must neither restart an actor nor repeat a call: the driver decides what is tried again.
+        self.remote_slot: Any = ray.remote(max_restarts=0, max_task_retries=0, max_concurrency=4)(Slot)
+        self._counted, self._slots = 0.0, 0
+        self._check_resources()
+
+    @property
+    def slots(self) -> int:
+        """What the user said, or what the cluster has room for at the moment."""
+        if self.site.slots:
+            return self.site.slots
+        if time.monotonic() - self._counted > COUNT_EVERY:
+            self._counted = time.monotonic()
+            self._slots = self._count_slots()
+        return self._slots
+
+    def flavour(self, kind: str) -> str:
+        """Kinds with resources of their own have workers of their own."""
+        special = getattr(self.config, kind, None)
+        return kind if isinstance(special, Resources) and special != Resources() else ""
+
+    def options(self, flavour: str) -> dict[str, Any]:
+        """What an actor asks of Ray."""
+        config: RayConfig = self.config.for_kind(flavour) if flavour else self.config
+        on_gpu = self.site.limits.device.startswith("cuda")
+        gpus = config.gpus or (1 if on_gpu else 0)
+        options: dict[str, Any] = {"num_cpus": config.cpus or self.site.limits.threads, "num_gpus": gpus}
+        if config.memory is not None:
+            options["memory"] = int(config.memory * 2**30)
+        return {**options, "resources": dict(config.resources)}
+
+    def start_worker(self, number: int, flavour: str) -> PoolWorker:
+        return RayWorker(number, flavour, self)
+
+    def poll(self) -> None:
+        """Take what the nodes have to say; each has one question open, which it answers when there is news."""
+        open_questions = {worker.pending: worker for worker in self.workers if isinstance(worker, RayWorker)}
+        if not open_questions:
+            return
+        answered, _ = ray.wait(list(open_questions), num_returns=len(open_questions), timeout=0)
+        for question in answered:
+            worker = open_questions[question]
+            try:
+                for message in ray.get(question):
+                    self.hear(worker, message)
+                worker.pending = worker.actor.listen.remote(LISTEN)
+            except ray.exceptions.RayError as error:
+                if not worker.ended:
+                    worker.ended = True
+                    self.hear(worker, {"gone": _why(error), "failed": not _is_node_death(error)})
+
+    def ending(self, worker: PoolWorker, outcome: Outcome) -> Outcome:
+        """The actor is gone, not just the process in it: that is never the job's fault."""
+        assert isinstance(worker, RayWorker)
+        return Outcome("lost", error=outcome.error) if worker.ended else outcome
+
+    def why_waiting(self) -> str:
+        waiting = sum(not worker.about for worker in self.workers)
+        if not waiting:
+            return ""
+        free = ", ".join(f"{name} {value:g}" for name, value in self._resources(ray.available_resources()).items())
+        return f"{waiting} actor(s) wait for a place; free in the cluster: {free or 'nothing'}"
+
+    def close(self) -> None:
+        super().close()
+        with contextlib.suppress(Exception):
+            ray.shutdown()
+        if self.folder:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _connect(self) -> None:
+        quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
+        address = self.config.address
+        if address:
+            _check_address(address)
+            try:
+                ray.init(address=address, **quiet)
+            except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+                raise UsageError(f"--set ray.address={address}: {' '.join(str(error).split())[:200]}") from None
+            return
+        # On this machine alone; and not in /tmp/ray, which may belong to somebody else.
+        os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+        self.folder = folder = tempfile.mkdtemp(prefix="tabbench-ray-")
+        ray.init(
+            num_cpus=self.site.slots and self.site.slots * self.site.limits.threads, include_dashboard=False,
+            object_store_memory=OBJECT_STORE, _temp_dir=folder, **quiet,
+        )  # fmt: skip
+
+    def _check_resources(self) -> None:
+        """Refuse what no node has: an actor would wait for it for ever."""
+        if self.config.autoscaling:
+            return
+        flavours = {self.flavour(kind) for kind in ("pretrain", "encode", "trial", "fit")}
+        nodes = [self._resources(node["Resources"]) for node in ray.nodes() if node["Alive"]]
+        names = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
+        for flavour in flavours:
+            options = self.options(flavour)
+            wanted = {names[key]: value for key, value in options.items() if key in names} | options["resources"]
+            for name, value in wanted.items():
+                if value and not any(node.get(name, 0) >= value for node in nodes):
+                    setting = "gpus" if name == "GPU" else "cpus" if name == "CPU" else name
+                    raise UsageError(
+                        f"--set ray.{flavour + '.' if flavour else ''}{setting}={value:g}: no node of the Ray cluster "
+                        f"has that (ray.autoscaling=true waits for one that may come)"
+                    )
+
+    def _count_slots(self) -> int:
+        """Workers that all nodes together have room for."""
+        options = self.options("")
+        slots = 0
+        for node in ray.nodes():
+            if node["Alive"]:
+                offers = node["Resources"]
+                by_cpu = int(offers.get("CPU", 0) // options["num_cpus"])
+                gpus = options["num_gpus"]
+                slots += min(by_cpu, int(offers.get("GPU", 0) // gpus)) if gpus else by_cpu
+        return max(1, slots)
+
+    def _resources(self, offered: dict[str, float]) -> dict[str, float]:
+        """Without what Ray adds for itself."""
+        return {name: value for name, value in offered.items() if ":" not in name and name != "object_store_memory"}
+
+
+def _check_address(address: str) -> None:
+    """Refuse an address where nobody listens; Ray itself would try for minutes."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdigit():
+        return  # auto, or something that Ray understands
+    try:
+        socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
+    except OSError as error:
+        raise UsageError(
+            f"--set ray.address={address}: nobody answers there ({error.strerror or error}); "
+            "ray start --head prints the address, auto finds a Ray of this machine"
+        ) from None
+
+
+def _is_node_death(error: BaseException) -> bool:
+    return "node" in str(error).lower() and "died" in str(error).lower()
+
+
+def _why(error: BaseException) -> str:
+    """Ray's reason in one line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    cause = next((line for line in lines if "because" in line or "cause" in line.lower()), lines[0] if lines else "")
+    return f"its Ray actor died: {cause[:300]}"

@@ -1,0 +1,99 @@
+"""Settings of the SLURM executor."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+import pydantic
+
+from tabbench import Config
+
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+SHORTEST = 60
+"""Seconds: SLURM counts in minutes, and takes a limit of 0 for no limit, or waits for ever."""
+
+
+def parse_duration(value: Any) -> Any:
+    """``4h`` as 14400; ``1-12:00:00``, ``02:30:00`` and plain seconds as SLURM users write them."""
+    if not isinstance(value, str):
+        return value
+    simple = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", value.strip())
+    if simple:
+        return round(float(simple[1]) * UNITS[simple[2]])
+    clock = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d\d):(\d\d)", value.strip())
+    if clock:
+        days, hours, minutes, seconds = (int(part or 0) for part in clock.groups())
+        return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+    raise ValueError("write a time such as 90m, 4h, 2d or 02:30:00")
+
+
+Duration = Annotated[int, pydantic.BeforeValidator(parse_duration), pydantic.Field(ge=SHORTEST)]
+
+
+class Resources(Config):
+    """What jobs of one kind need instead of what all jobs need; what is not set is as for all."""
+
+    gpus: int | None = pydantic.Field(default=None, ge=0)
+    """GPUs of a worker."""
+    cpus: int | None = pydantic.Field(default=None, ge=1)
+    """CPUs of a worker."""
+    memory: float | None = pydantic.Field(default=None, gt=0)
+    """Memory of a worker, in GB."""
+    time: Duration | None = None
+    """Time of a worker, such as 4h."""
+    partition: str | None = None
+    """Partition."""
+    options: tuple[str, ...] | None = None
+    """Further options of sbatch."""
+
+
+class SlurmConfig(Config):
+    """How workers are asked for. The names are those of sbatch where there is one."""
+
+    partition: str | None = None
+    """Partition; the cluster's default if not set."""
+    account: str | None = None
+    """Account that is charged."""
+    qos: str | None = None
+    """Quality of service."""
+    time: Duration = 3600
+    """How long a worker may live, such as 4h. It takes jobs until then; one that is not done goes on elsewhere."""
+    notice: int = pydantic.Field(default=120, ge=10)
+    """Seconds before the end of its time at which a worker writes its checkpoint and leaves."""
+    gpus: int = pydantic.Field(default=0, ge=0)
+    """GPUs of each worker."""
+    cpus: int | None = pydantic.Field(default=None, ge=1)
+    """CPUs of each worker; by default as many as a job has threads."""
+    memory: float | None = pydantic.Field(default=None, gt=0)
+    """Memory of each worker, in GB; the cluster's default if not set. --memory limits a job within it."""
+    setup: str = ""
+    """Shell lines before the worker starts, such as "module load cuda"."""
+    python: str = ""
+    """The Python on the nodes that has tabbench; by default the one that runs the driver."""
+    options: tuple[str, ...] = ()
+    """Further options of sbatch, such as ["--constraint=v100"]."""
+    poll: float = pydantic.Field(default=10.0, ge=1)
+    """Seconds between two looks at the queue."""
+    driver_time: Duration = 7 * 86400
+    """With --detach: time of the SLURM job that drives the run; it is queued again at the end, and goes on."""
+    pretrain: Resources = Resources()
+    """For pretraining only, such as slurm.pretrain.gpus=1."""
+    encode: Resources = Resources()
+    """For encoding only."""
+    trial: Resources = Resources()
+    """For the tuning of models only."""
+    fit: Resources = Resources()
+    """For the training of models only."""
+
+    @pydantic.field_validator("options", mode="before")
+    @classmethod
+    def _split_options(cls, value: Any) -> Any:
+        return value.split() if isinstance(value, str) else value
+
+    def for_kind(self, kind: str) -> SlurmConfig:
+        """The settings of workers for a kind of job."""
+        special: Resources | None = getattr(self, kind, None)
+        if not isinstance(special, Resources):
+            return self
+        return self.model_copy(update=special.model_dump(exclude_none=True))

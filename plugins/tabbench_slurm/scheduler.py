@@ -1,0 +1,143 @@
+"""SLURM's own commands, and what their words mean to us."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tabbench import Outcome, TabbenchError, UsageError
+
+COMMAND_SECONDS = 60
+"""A controller with much to do answers late, but it answers."""
+ALIVE = frozenset({"PENDING", "RUNNING", "CONFIGURING", "COMPLETING", "SUSPENDED", "REQUEUED", "RESIZING", "SIGNALING",
+                   "STAGE_OUT", "STOPPED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"})  # fmt: skip
+LOST = {
+    "CANCELLED": "was cancelled",
+    "TIMEOUT": "reached its time limit (slurm.time)",
+    "NODE_FAIL": "lost its node",
+    "PREEMPTED": "was preempted",
+    "BOOT_FAIL": "could not boot its node",
+    "DEADLINE": "missed its deadline",
+    "REVOKED": "was moved to another cluster",
+    "COMPLETED": "ended without a word",
+}
+"""States that say nothing against the job which a worker had."""
+REASONS = {
+    "Resources": "no node is free",
+    "Priority": "other jobs are ahead in the queue",
+    "QOSMaxJobsPerUserLimit": "the quality of service allows no more jobs of yours at a time",
+    "AssocGrpCpuLimit": "your account has no CPUs left",
+    "AssocMaxJobsLimit": "your account allows no more jobs at a time",
+    "PartitionDown": "the partition is down",
+    "PartitionInactive": "the partition takes no jobs",
+    "PartitionNodeLimit": "the partition does not have what is asked for",
+    "PartitionTimeLimit": "slurm.time is longer than the partition allows",
+    "ReqNodeNotAvail": "the nodes are reserved or down",
+    "JobArrayTaskLimit": "the array allows no more at a time",
+    "BeginTime": "it was queued again a moment ago",
+}
+"""What squeue says of a job that waits, in words."""
+
+
+@dataclass(frozen=True)
+class State:
+    """A SLURM job as the scheduler sees it."""
+
+    name: str
+    node: str = ""
+    reason: str = ""
+    code: str = ""
+    """``EXIT:SIGNAL``, if it has ended."""
+
+    @property
+    def is_alive(self) -> bool:
+        return self.name in ALIVE
+
+    def outcome(self, job: str) -> Outcome:
+        """How a job of ours ended whose worker came to this."""
+        if self.name == "OUT_OF_MEMORY":
+            return Outcome("out_of_memory", error=f"SLURM job {job} used more memory than it had asked for")
+        if self.name in LOST:
+            return Outcome("lost", error=f"SLURM job {job} {LOST[self.name]}")
+        return Outcome("killed", error=f"SLURM job {job} ended as {self.name} with exit code {self.code or 'unknown'}")
+
+
+def explain(reason: str) -> str:
+    """``Resources`` as "no node is free (Resources)"."""
+    words = REASONS.get(reason.partition(",")[0])
+    return f"{words} ({reason})" if words else reason
+
+
+class Scheduler:
+    """Asks once for all jobs, and never more often than it is told to."""
+
+    def __init__(self) -> None:
+        if shutil.which("sbatch") is None:
+            raise UsageError("--executor slurm: there is no sbatch here; log in to a node of a SLURM cluster")
+        self.has_accounting = self._run("sacct", "--noheader", "--jobs=0")[0] == 0
+
+    def submit(self, script: Path, *options: str) -> str:
+        """Submit a script; its id."""
+        code, out, error = self._run("sbatch", "--parsable", *options, str(script))
+        if code:
+            message = " ".join(error.split()).removeprefix("sbatch: error: ")
+            raise UsageError(f"sbatch refuses {script}: {message}")
+        return out.strip().partition(";")[0]
+
+    def cancel(self, jobs: Sequence[str]) -> None:
+        if jobs:
+            self._run("scancel", *jobs)
+
+    def states(self, jobs: Iterable[str]) -> dict[str, State]:
+        """What became of array tasks (``12_0``); one of which nobody knows anything is missing."""
+        wanted = set(jobs)
+        arrays = ",".join(sorted({job.partition("_")[0] for job in wanted}))
+        _, out, _ = self._run("squeue", "--noheader", "--array", "--states=all", f"--jobs={arrays}",
+                              "--format=%i|%T|%N|%r")  # fmt: skip
+        found = {}
+        for line in out.splitlines():
+            name, state, node, reason = line.split("|", 3)
+            found[name] = State(state, node, reason)
+        unclear = {job for job in wanted if job not in found or not found[job].is_alive}
+        if unclear and self.has_accounting:
+            found |= self._account(arrays, unclear)
+        elif unclear:
+            found |= {job: self._look_closely(job, found[job]) for job in unclear if job in found}
+        return {job: state for job, state in found.items() if job in wanted}
+
+    def _account(self, arrays: str, unclear: set[str]) -> dict[str, State]:
+        _, out, _ = self._run("sacct", "--noheader", "--parsable2", "--allocations", "--array", f"--jobs={arrays}",
+                              "--format=JobID,State,NodeList,ExitCode")  # fmt: skip
+        found = {}
+        for line in out.splitlines():
+            name, state, node, code = line.split("|", 3)
+            if name in unclear:
+                found[name] = State(state.partition(" ")[0], node, code=code)  # "CANCELLED by 0"
+        return {job: state for job, state in found.items() if not state.is_alive}
+
+    def _look_closely(self, job: str, state: State) -> State:
+        """The exit code, which squeue does not have."""
+        _, out, _ = self._run("scontrol", "--oneliner", "show", "job", job)
+        code = next((word.partition("=")[2] for word in out.split() if word.startswith("ExitCode=")), "")
+        return State(state.name, state.node, state.reason, code)
+
+    def _run(self, *command: str) -> tuple[int, str, str]:
+        # Inside a SLURM job (a detached driver) its own settings must not become those of its children.
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "SBATCH_"))}
+        if "SLURM_CONF" in os.environ:
+            clean["SLURM_CONF"] = os.environ["SLURM_CONF"]
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False, env=clean
+            )
+        except FileNotFoundError:
+            return 127, "", f"{command[0]} is not installed"
+        except subprocess.TimeoutExpired:
+            if command[0] == "sbatch":
+                raise TabbenchError(f"sbatch did not answer within {COMMAND_SECONDS} s") from None
+            return 1, "", "timeout"
+        return done.returncode, done.stdout, done.stderr

@@ -1,0 +1,31 @@
+"""T-JEPA's encoder as a network that goes on learning with labels."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from tabbench.nn import TokenRows
+from tabbench_tjepa.config import TJEPAConfig
+from tabbench_tjepa.networks import Encoder
+
+
+class TokenNetwork(nn.Module):
+    """Tokens ``(rows, d, h)`` of rows that are given as the three tensors of ``TokenRows``."""
+
+    def __init__(self, encoder: Encoder, config: TJEPAConfig) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.config = config
+
+    def forward(self, numeric: Tensor, missing: Tensor, categorical: Tensor) -> Tensor:
+        tokens: Tensor = self.encoder(TokenRows(numeric, missing, categorical))
+        return tokens.transpose(0, 1)
+
+    def row_bytes(self, device: str | torch.device) -> int:
+        """What the transformer keeps of a row: twelve vectors, the hidden units and attention weights of each token."""
+        config, n_tokens = self.config, self.encoder.n_features + self.config.n_reg
+        of_token = (
+            12 * config.model_dim_hidden + 2 * config.model_dim_feedforward + 2 * config.model_num_heads * n_tokens
+        )
+        return 4 * n_tokens * config.model_num_layers * of_token

@@ -1,0 +1,41 @@
+"""``tabbench cite``: BibTeX of what took part in results."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from tabbench.cli.options import DEFAULT_RESULTS, PluginFiles, ResultsFolder
+from tabbench.errors import UsageError, unknown
+from tabbench.registry import Entry, Registry, make_registry
+
+
+def cite(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Plugins to cite, instead of a results folder.")
+    ] = None,
+    results: ResultsFolder = DEFAULT_RESULTS,
+    plugin: PluginFiles = None,
+) -> None:
+    """Print BibTeX of everything that took part in a results folder: tabbench, methods, models, data, libraries."""
+    from tabbench.results.citations import make_bibtex, participants
+    from tabbench.results.store import Store
+
+    registry = make_registry(plugin or [])
+    if names:
+        print(make_bibtex([entry for name in names for entry in _called(name, registry)]), end="")
+        return
+    if not (results / "records").is_dir():
+        raise UsageError(f"{results} is not a results folder: give --results DIR, or names of plugins")
+    records = Store(results).records()
+    entries, lost = participants(records, registry)
+    for name in sorted(lost):
+        print(f"tabbench: {name} is not installed here, so it is not cited", file=sys.stderr)
+    print(make_bibtex(entries, tuned=any(record.trials or record.ssl_trials for record in records)), end="")
+
+
+def _called(name: str, registry: Registry) -> list[Entry]:
+    found = [entry for entry in registry.entries() if name.lower() in entry.names]
+    if not found:
+        raise unknown("plugin", name, [entry.name for entry in registry.entries()])
+    return found

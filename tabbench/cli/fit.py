@@ -1,0 +1,183 @@
+"""``tabbench fit`` and ``tabbench predict``: a pipeline to use, and its predictions for new rows."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tabbench.cli.options import DEFAULT_RESULTS, PluginFiles, ResultsFolder, split_names
+from tabbench.errors import UsageError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from tabbench.context import Context
+    from tabbench.running.pipeline import Pipeline
+
+WRITERS = (".csv", ".parquet")
+
+
+def fit(
+    record: Annotated[
+        str | None, typer.Argument(metavar="[RECORD]", help="The first characters of a record's key.")
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write the pipeline.")] = Path("pipeline"),
+    ssl: Annotated[str | None, typer.Option(metavar="NAME", help="SSL method, or none; without RECORD.")] = None,
+    model: Annotated[str | None, typer.Option(metavar="NAME", help="Downstream model; without RECORD.")] = None,
+    data: Annotated[
+        str | None, typer.Option(metavar="NAME|FILE:TARGET", help="Dataset; with RECORD, where its file is now.")
+    ] = None,
+    preset: Annotated[str, typer.Option(metavar="NAME", help="quick, standard or paper.")] = "standard",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME.KEY=VALUE", help="A setting of a plugin; can be repeated."),
+    ] = None,
+    categorical: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Columns of FILE:TARGET to take as categories.")
+    ] = None,
+    as_recorded: Annotated[
+        bool, typer.Option("--as-recorded", help="Fit exactly the record's model, on its training rows only.")
+    ] = False,
+    device: Annotated[str, typer.Option(metavar="NAME", help="auto, cpu, cuda or mps.")] = "auto",
+    results: ResultsFolder = DEFAULT_RESULTS,
+    plugin: PluginFiles = None,
+    offline: Annotated[bool, typer.Option("--offline", help="Never touch the network.")] = False,
+) -> None:
+    """Fit encoder and model on all labelled rows and save them, without pickle; 'tabbench predict' uses the folder.
+
+    Name a record of a benchmark, or a method, a model and a table. A tenth of the rows decides when to stop.
+    """
+    if (out / "pipeline.json").exists():
+        raise UsageError(f"--out {out}: there is a pipeline already, and nothing is overwritten")
+    if record is not None and (ssl or model):
+        raise UsageError("give a RECORD, or --ssl, --model and --data; not both")
+    if record is not None:
+        made = _fit_record(record, results, data, plugin or [], device, offline, as_recorded)
+    else:
+        options = {"ssl": ssl, "model": model, "data": data}
+        for name, value in options.items():
+            if value is None:
+                raise UsageError(f"--{name} is missing: give a RECORD, or --ssl, --model and --data")
+        made = _fit_named(options, preset, settings or [], categorical, plugin or [], device, offline)
+    made.save(out)
+    what = f"{made.method_name} + {made.model_name}" if made.method_name else made.model_name
+    print(f"{out}: {what}, predicts {made.target!r} from {made.schema.n_features} columns")
+
+
+def _fit_record(
+    start: str, results: Path, data: str | None, plugins: list[Path], device: str, offline: bool, as_recorded: bool
+) -> Pipeline:
+    from tabbench.cli.show import find_record
+    from tabbench.data.gather import find_data
+    from tabbench.experiment.controls import NONE, UNTRAINED
+    from tabbench.experiment.settings import choose
+    from tabbench.results.replay import prepare_replay
+    from tabbench.results.store import Store
+    from tabbench.running.finalise import fit_as_recorded, fit_pipeline
+
+    stored = find_record(results, start)
+    if stored is None:
+        raise UsageError(f"there is no record {start!r} in {results}: give the first characters of a key, at least 4")
+    prepared = prepare_replay(stored, results, plugins, data)
+    spec = prepared.spec
+    (manifest,) = find_data(
+        spec.data, prepared.registry, offline=offline, reading=spec.reading, rule=spec.rule, say=_say
+    )
+    plan, last = prepared.plan(manifest)
+    context = _context(device, stored.environment.threads if stored.environment else 1)
+    if as_recorded:
+        return fit_as_recorded(stored, plan, last, Store(results), context)
+    if stored.ssl.startswith(f"{UNTRAINED}:"):
+        raise UsageError(f"{stored.ssl} is a control: fit a method, or add --as-recorded")
+    method = None if stored.ssl == NONE else choose(spec, prepared.registry, "ssl", stored.ssl, manifest.name)
+    model = choose(spec, prepared.registry, "model", stored.model, manifest.name)
+    return fit_pipeline(method, model, manifest, prepared.registry, context, spec.rule.columns)
+
+
+def _fit_named(
+    options: dict[str, str | None],
+    preset: str,
+    settings: list[str],
+    categorical: str | None,
+    plugins: list[Path],
+    device: str,
+    offline: bool,
+) -> Pipeline:
+    from tabbench.data.gather import find_data
+    from tabbench.experiment.controls import NONE
+    from tabbench.experiment.plan import check_spec
+    from tabbench.experiment.settings import choose
+    from tabbench.experiment.spec import make_spec, merge_options
+    from tabbench.registry import make_registry
+    from tabbench.running.finalise import fit_pipeline
+
+    registry = make_registry(plugins)
+    given: dict[str, Any] = {name: [value] for name, value in options.items()}
+    given |= {"preset": preset, "categorical": split_names(categorical or ""), "controls": []}
+    spec = make_spec(merge_options({}, given, settings))
+    check_spec(spec, registry)
+    manifests = find_data(spec.data, registry, offline=offline, reading=spec.reading, rule=spec.rule, say=_say)
+    if len(manifests) > 1:
+        raise UsageError(f"--data {spec.data[0]} is a group: name one of {', '.join(each.name for each in manifests)}")
+    (manifest,) = manifests
+    raw = spec.ssl[0].lower() == NONE
+    method = None if raw else choose(spec, registry, "ssl", spec.ssl[0], manifest.name)
+    model = choose(spec, registry, "model", spec.model[0], manifest.name)
+    return fit_pipeline(method, model, manifest, registry, _context(device, 1))
+
+
+def _context(device: str, threads: int) -> Context:
+    import torch
+
+    from tabbench.context import Context
+    from tabbench.contracts.job import Event
+    from tabbench.running.display import describe
+    from tabbench.running.resources import pick_device
+
+    torch.set_num_threads(threads)
+
+    def report(step: int, total: int, metrics: dict[str, float]) -> None:
+        if sys.stderr.isatty():
+            print(f"\r{describe(Event('', step, total, metrics))[:78]:<78}", end="", file=sys.stderr)
+
+    return Context(device=pick_device(device), threads=threads, on_report=report)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
+def predict(
+    pipeline: Annotated[Path, typer.Argument(metavar="PIPELINE", help="A folder that 'tabbench fit' wrote.")],
+    file: Annotated[Path, typer.Argument(help="New rows: CSV, TSV or parquet.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write: .csv or .parquet.")],
+    device: Annotated[str, typer.Option(metavar="NAME", help="auto, cpu, cuda or mps.")] = "auto",
+    plugin: PluginFiles = None,
+) -> None:
+    """Write a prediction for each row of a file, with the probability of each class.
+
+    Columns are found by name; the target, if the file has it, is not looked at.
+    """
+    from tabbench.results.writing import check_place
+    from tabbench.running.pipeline import load, read_rows
+    from tabbench.running.resources import pick_device
+
+    if out.suffix not in WRITERS:
+        raise UsageError(f"--out {out}: its name must end in {' or '.join(WRITERS)}")
+    check_place(out)
+    fitted = load(pipeline, pick_device(device), tuple(plugin or ()))
+    frame = read_rows(file, fitted)
+    for note in fitted.surprises(frame):
+        _say(f"note: {note}")
+    _write(fitted.predict(frame), out)
+    print(f"{out}: {len(frame):,} rows")
+
+
+def _write(frame: pd.DataFrame, out: Path) -> None:
+    if out.suffix == ".parquet":
+        frame.to_parquet(out, index=False)
+    else:
+        frame.to_csv(out, index=False)

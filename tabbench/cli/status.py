@@ -1,0 +1,127 @@
+"""``tabbench status``: what the drivers of a results folder are doing."""
+
+import json
+import sys
+import time
+from collections import Counter
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tabbench.cli.options import DEFAULT_RESULTS, ResultsFolder
+from tabbench.errors import UsageError
+
+if TYPE_CHECKING:
+    from tabbench.results.drivers import Driver, RunningJob
+    from tabbench.results.store import Store
+
+WATCH_EVERY = 5.0
+SHOWN_JOBS = 3
+"""Jobs named per node; the others are counted."""
+
+
+def status(
+    results: ResultsFolder = DEFAULT_RESULTS,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Look again every few seconds, until no driver works.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="JSON for programs; with --watch one line each time.")
+    ] = False,
+) -> None:
+    """Show the drivers of a results folder: alive or dead, what runs on which node, what waits, what failed.
+
+    It only reads, so it can be run at any time, on any machine that sees the folder.
+    """
+    from tabbench.results.drivers import read_drivers
+    from tabbench.results.escaping import escape_terminal
+    from tabbench.results.store import Store
+
+    if not (results / "drivers").is_dir() and not (results / "records").is_dir():
+        raise UsageError(f"There are no results in {results}: start with 'tabbench run', or name a folder by --results")
+    store = Store(results)
+    while True:
+        drivers = read_drivers(results)
+        about = describe(store, drivers)
+        if as_json:
+            print(json.dumps(about, indent=None if watch else 1), flush=True)
+        else:
+            if watch and sys.stdout.isatty():
+                print("\033[2J\033[H", end="")
+            print("\n".join(map(escape_terminal, as_text(about, drivers))), flush=True)
+        if not watch or not any(driver["alive"] for driver in about["drivers"]):
+            return
+        time.sleep(WATCH_EVERY)
+
+
+def describe(store: "Store", drivers: "list[Driver]") -> dict[str, Any]:
+    """Everything that is known, as JSON."""
+    records = Counter(record.status for record in store.records() if record.kind == "result")
+    told = [{**asdict(driver), "alive": driver.is_alive(), "silent": max(0.0, time.time() - driver.time)}
+            for driver in drivers]  # fmt: skip
+    alive = [driver for driver in told if driver["alive"]]
+    lefts = [driver["left"] for driver in alive if driver["left"] is not None]
+    return {
+        "results": str(store.root),
+        "records": dict(sorted(records.items())),
+        "running": sum(not job["queued"] for driver in alive for job in driver["jobs"]),
+        "queued": sum(job["queued"] for driver in alive for job in driver["jobs"]),
+        "ready": sum(driver["ready"] for driver in alive),
+        "left": max(lefts, default=None),
+        "drivers": told,
+    }
+
+
+def as_text(about: dict[str, Any], drivers: "list[Driver]") -> list[str]:
+    """For people."""
+    from tabbench.running.display import duration
+
+    records = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in about["records"].items())
+    lines = [f"{about['results']}: records: {records or 'none'}"]
+    if not drivers:
+        return [*lines, "no driver has left a sign of life here"]
+    for told, driver in zip(about["drivers"], drivers, strict=True):
+        lines += ["", f"{driver.host} {driver.pid}, --executor {driver.executor or '?'}: {_state(told)}"]
+        left = f", about {duration(driver.left)} left" if told["alive"] and driver.left is not None else ""
+        lines.append(f"  {driver.done} of {driver.total} steps done, {driver.failed} failed{left}")
+        if told["alive"]:
+            lines += _jobs(driver)
+        if driver.waiting_for:
+            lines.append(f"  waiting: {driver.waiting_for}")
+        if driver.last_error:
+            lines.append(f"  last error: {driver.last_error}")
+    return lines
+
+
+def _state(told: dict[str, Any]) -> str:
+    from tabbench.running.display import duration
+
+    if told["alive"]:
+        return f"at work for {duration(time.time() - told['started'])}"
+    ago = duration(told["silent"])
+    if told["ended"]:
+        return f"{told['ended']} {ago} ago"
+    return f"dead; last sign of life {ago} ago; run the same command to resume"
+
+
+def _jobs(driver: "Driver") -> list[str]:
+    running = [job for job in driver.jobs if not job.queued]
+    queued = len(driver.jobs) - len(running)
+    counts = f"{len(running)} running, {queued} queued, {driver.ready} ready, {driver.blocked} waiting for other steps"
+    lines = [f"  {counts}; {driver.slots} at a time"]
+    by_node: dict[str, list[RunningJob]] = {}
+    for job in running:
+        by_node.setdefault(job.node or "?", []).append(job)
+    for node, jobs in sorted(by_node.items()):
+        shown = ", ".join(_job(job) for job in jobs[:SHOWN_JOBS])
+        more = f" and {len(jobs) - SHOWN_JOBS} more" if len(jobs) > SHOWN_JOBS else ""
+        lines.append(f"    {node}: {shown}{more}")
+    return lines
+
+
+def _job(job: "RunningJob") -> str:
+    from tabbench.running.display import duration
+
+    progress = f" {job.step}/{job.total}" if job.total else ""
+    return f"{job.label}{progress} ({duration(time.time() - job.since)})"

@@ -1,0 +1,28 @@
+"""A class with typed settings: the base of methods and models."""
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tabbench.config import Config as AnyConfig
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+State = dict[str, "NDArray[Any]"]
+"""Arrays by name, as stored in a safetensors file."""
+
+
+class Configurable:
+    """A class with settings: ``Method(lr=1e-3)`` or ``Method(Method.Config(lr=1e-3))``."""
+
+    Config: ClassVar[type[AnyConfig]] = AnyConfig
+
+    def __init__(self, config: AnyConfig | None = None, **settings: Any) -> None:
+        if config is not None and settings:
+            raise TypeError("give a Config or keyword settings, not both")
+        self.config: Any = config if config is not None else self.Config.resolve(settings, type(self).__name__)
+
+    @cached_property
+    def diagnostics(self) -> dict[str, Any]:
+        """What training had to say, as JSON values; it becomes part of the record."""
+        return {}

@@ -1,0 +1,116 @@
+"""What authors of executors subclass. Most subclass ``tabbench.WorkerPool``, which implements this contract."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from tabbench.config import Config as AnyConfig
+from tabbench.contracts.configurable import Configurable
+from tabbench.contracts.job import Event, Job
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one job may use."""
+
+    threads: int = 1
+    device: str = "cpu"
+    """``auto`` is decided where the job runs."""
+    timeout: float | None = None
+    """Seconds."""
+    memory: int | None = None
+    """Bytes."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """What an executor is told about the run it works for."""
+
+    results: Path
+    """The results folder, absolute. Jobs write artefacts there, so every node must see it."""
+    cache: Path
+    """The datasets. The driver has put there what the jobs need; nodes only read."""
+    limits: Limits = Limits()
+    """Of every job."""
+    slots: int | None = None
+    """Jobs at a time, at most (``--jobs``); None if the executor is to decide."""
+    name: str = ""
+    """What the user called the executor by."""
+
+    @property
+    def logs(self) -> Path:
+        return self.results / "logs"
+
+
+class Executor(Configurable, ABC):
+    """Runs jobs somewhere. It sees self-contained jobs only, and never writes records.
+
+    It is made as ``MyExecutor(site)`` or ``MyExecutor(site, config)``. Events may come late, twice, or for jobs that
+    nobody asked for: the driver ignores what it does not expect.
+    """
+
+    patience: ClassVar[float] = 0.0
+    """Seconds for which a file that one node has written may be invisible to others."""
+
+    def __init__(self, site: Site, config: AnyConfig | None = None, **settings: Any) -> None:
+        super().__init__(config, **settings)
+        self.site = site
+
+    @property
+    @abstractmethod
+    def slots(self) -> int:
+        """How many jobs it wants under way, at most. It may change with every ``wait``."""
+
+    def room(self, kind: str) -> int:
+        """How many more jobs of a kind (``job.kind``) would start right now. The driver submits no more than that."""
+        return self.slots
+
+    @abstractmethod
+    def submit(self, job: Job) -> None:
+        """Take a job; called only while fewer than ``slots`` are under way and there is room for its kind."""
+
+    @abstractmethod
+    def wait(self, seconds: float) -> list[Event]:
+        """What happened since the last call; waits up to ``seconds`` for something to happen."""
+
+    def expect(self, ready: Mapping[str, int]) -> None:
+        """Hear, before each ``wait``, how many jobs of each kind could start if there were room.
+
+        Nothing is ready: workers without a job may give their place back.
+        """
+
+    def prune(self, key: str) -> None:
+        """Ask a job that is under way to give up; an executor that cannot pass this on lets the job finish."""
+
+    def cancel(self, key: str) -> None:
+        """Stop a job. Its end is an event with the status ``cancelled``; one that has ended already has none."""
+
+    def why_waiting(self) -> str:
+        """Say why jobs that are ready do not start: no node is free, no node has a GPU. Empty if nobody knows."""
+        return ""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Stop everything that is under way, and give back what was taken."""
+
+    @classmethod
+    def describe(cls, site: Site, config: AnyConfig) -> str:
+        """What it would do, for ``--dry-run``; for example the script that it would submit."""
+        return ""
+
+    @classmethod
+    def detach(cls, command: Sequence[str], site: Site, config: AnyConfig) -> str:
+        """Start ``command``, a driver, so that it outlives this process and this login; say where it runs now."""
+        site.logs.mkdir(parents=True, exist_ok=True)
+        log = site.logs / f"driver-{os.getpid()}.log"
+        with log.open("ab") as file:
+            process = subprocess.Popen(
+                list(command), stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True
+            )
+        return f"process {process.pid} on this machine; it writes to {log}"

@@ -1,0 +1,91 @@
+"""The values that travel to and from an executor. All of them are JSON."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+Status = Literal["ok", "failed", "timeout", "out_of_memory", "killed", "lost", "pruned", "cancelled"]
+"""``killed`` is the job's own fault, as far as anybody can tell; ``lost`` is that of the place where it ran."""
+FINAL: tuple[Status, ...] = ("ok", "failed", "pruned")
+"""Ends that a job would come to again. The others are about how it was run: the next run tries it again."""
+
+
+def content_key(value: Any) -> str:
+    """The name of what ``value`` determines: a hash of its canonical JSON."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One unit of work, self-contained: whoever has tabbench, the plugins and the folders can run it."""
+
+    key: str
+    """Hash of everything that determines the result."""
+    kind: str
+    """Which function of ``tabbench.running.steps`` does it: pretrain, encode, fit."""
+    label: str
+    """For people."""
+    payload: dict[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Job:
+        return cls(**value)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a job ended."""
+
+    status: Status
+    result: dict[str, Any] = field(default_factory=dict)
+    """What the job found out, to be joined to its record."""
+    error: str = ""
+    """One line, empty if all went well."""
+    traceback: str = ""
+    seconds: float = 0.0
+    """Wall time of the job itself, without the start of its process."""
+    place: dict[str, str] = field(default_factory=dict)
+    """Where it ran: hostname, cpu, executor, scheduler_job. It becomes part of the record's environment."""
+    changed: list[str] = field(default_factory=list)
+    """What the job changed in its process beyond its own work, for people. Such a process takes no further job."""
+    retries: int = 0
+    """How often it was started again, after its worker was killed or its place was lost."""
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the job would end like this again."""
+        return self.status in FINAL
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Outcome:
+        return cls(**value)
+
+
+@dataclass(frozen=True)
+class Event:
+    """News of a job: it waits, it runs and how far it is, or (with ``outcome``) its end."""
+
+    key: str
+    step: int = 0
+    total: int = 0
+    metrics: dict[str, float] = field(default_factory=dict)
+    outcome: Outcome | None = None
+    state: Literal["queued", "running"] = "running"
+    """``queued`` if a scheduler has it and has not started it yet."""
+    node: str = ""
+    """Where it runs, if that is known."""
+
+    @property
+    def score(self) -> float | None:
+        """How good the training is by validation, for a tuner; None if this report does not say."""
+        return self.metrics.get("validation", self.metrics.get("probe"))

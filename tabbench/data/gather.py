@@ -1,0 +1,249 @@
+"""All tables of an experiment: found, told apart by name, checked against the split rule, frozen as a list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tabbench.contracts.split_rule import SplitRule
+from tabbench.data.cache import Manifest, read_frame
+from tabbench.data.reading import Reading
+from tabbench.data.sources import (
+    AS_FILE_IS,
+    FileReference,
+    Progress,
+    find_scheme,
+    find_sources,
+    is_file,
+    peek_data,
+    resolve_data,
+    resolve_source,
+    store_frame,
+)
+from tabbench.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from tabbench.registry import Registry
+
+RANDOM = SplitRule()
+
+
+@dataclass(frozen=True)
+class FrozenTable:
+    """A table of an experiment as it was when the experiment was planned: suites change."""
+
+    name: str
+    key: str
+    sha256: str
+    source: str
+    reference: str
+    """What the user wrote."""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def find_data(
+    references: Iterable[str],
+    registry: Registry,
+    *,
+    offline: bool = False,
+    reading: Reading = AS_FILE_IS,
+    rule: SplitRule = RANDOM,
+    frozen: Sequence[Mapping[str, Any]] = (),
+    say: Progress = lambda line: None,
+) -> list[Manifest]:
+    """Every dataset of an experiment, in the cache; ``say`` gets progress and what the user should know of files.
+
+    Args:
+        references: what the user wrote after ``--data``.
+        registry: the datasets there are.
+        offline: nothing may be loaded over the network.
+        reading: for FILE:TARGET, what the user knows of it.
+        rule: how rows will be split; refused here if a table does not allow it.
+        frozen: the tables of an earlier run of this experiment: a suite is what it was then.
+        say: gets lines for the user.
+    """
+    files = name_files([reference for reference in references if is_file(reference, registry)], registry)
+    if not files and not replace(reading, keep=()).is_default:
+        raise UsageError(
+            "--categorical, --numeric, --drop, --task and --unlabelled are for files: give --data FILE:TARGET"
+        )
+    found: dict[str, Manifest] = {}
+    for reference in references:
+        for manifest in _tables(reference, registry, files, offline, reading, frozen, say):
+            if manifest.name not in found and reference in files:
+                for note in manifest.notes:
+                    say(f"{manifest.name}: {note}")
+            found.setdefault(manifest.name, with_rule(manifest, rule))
+            check_names(found.values(), manifest)
+    return list(found.values())
+
+
+def store_frames(
+    frames: Mapping[str, tuple[pd.DataFrame, str]], reading: Reading = AS_FILE_IS, rule: SplitRule = RANDOM
+) -> list[Manifest]:
+    """DataFrames by name, each with its target, in the cache and checked against the split rule."""
+    found: dict[str, Manifest] = {}
+    for name, (frame, target) in frames.items():
+        manifest = store_frame(name, frame, target, reading)
+        found[name] = with_rule(manifest, rule)
+        check_names(found.values(), manifest)
+    return list(found.values())
+
+
+def freeze(references: Iterable[str], manifests: Sequence[Manifest], registry: Registry) -> list[dict[str, Any]]:
+    """The tables behind each reference, with their checksums, to be kept with the experiment."""
+    tables = {manifest.name: manifest for manifest in manifests}
+    frozen = []
+    for reference in references:
+        names = [name for name, _ in peek_data(reference, registry)] if not is_file(reference, registry) else []
+        for name in names or [name for name in tables if reference.endswith(name)]:
+            if name in tables:
+                manifest = tables[name]
+                frozen.append(FrozenTable(name, manifest.key, manifest.sha256, manifest.source, reference).to_json())
+    return frozen
+
+
+def _tables(
+    reference: str,
+    registry: Registry,
+    files: Mapping[str, FileReference],
+    offline: bool,
+    reading: Reading,
+    frozen: Sequence[Mapping[str, Any]],
+    say: Progress,
+) -> list[Manifest]:
+    """The tables of one reference; those of a suite as they were when the experiment was first planned."""
+    if reference in files:
+        return [resolve_source(files[reference], registry, offline=offline, reading=reading, progress=say)]
+    then = {str(table.get("name")): str(table.get("key")) for table in frozen if table.get("reference") == reference}
+    if not then or find_scheme(reference, registry) is None:
+        return resolve_data(reference, registry, offline=offline, progress=say)
+    now = [source.name for source in find_sources(reference, registry, offline=offline)]
+    if now != list(then):
+        say(f"{reference} has changed since this experiment was planned: its {len(then)} tables of then are used")
+    manifests = [manifest for name in then for manifest in resolve_data(name, registry, offline=offline, progress=say)]
+    for manifest in manifests:
+        if then.get(manifest.name) != manifest.key:
+            raise DataError(
+                f"{manifest.name} is not the table that this results folder has results of (content "
+                f"{manifest.key[:12]} instead of {then.get(manifest.name, '')[:12]}): use another folder (--results)"
+            )
+    return manifests
+
+
+def name_files(references: Sequence[str], registry: Registry) -> dict[str, FileReference]:
+    """Files by their references; those that share a name go by as much of their folders as tells them apart."""
+    files: dict[str, FileReference] = {}
+    for reference in references:
+        (source,) = find_sources(reference, registry)
+        assert isinstance(source, FileReference)
+        files[reference] = source
+    paths = {reference: file.path.expanduser().absolute() for reference, file in files.items()}
+    named = {}
+    for reference, file in files.items():
+        rivals = {paths[other] for other in files if files[other].name == file.name} - {paths[reference]}
+        named[reference] = replace(file, label=_tell_apart(paths[reference], rivals)) if rivals else file
+    return named
+
+
+def _tell_apart(path: Path, rivals: Iterable[Path]) -> str:
+    others = list(rivals)
+    for length in range(2, len(path.parts) + 1):
+        tail = path.parts[-length:]
+        if all(other.parts[-length:] != tail for other in others):
+            return "/".join(part.strip("/") or "" for part in tail)
+    return str(path)
+
+
+def with_rule(manifest: Manifest, rule: SplitRule) -> Manifest:
+    """The manifest with the number of splits that the rule makes of the table.
+
+    Raises:
+        DataError: the table does not allow the rule, for instance because it has no such column.
+    """
+    from tabbench.data.rules import divide, read_split_column
+
+    if rule.is_default:
+        return manifest
+    if rule.kind == "server":
+        if manifest.folds is None:
+            raise DataError(f"{manifest.name} comes without folds: --folds server is for openml/t/ID and suites")
+        return manifest
+    if manifest.target in rule.columns:
+        raise DataError(f"{manifest.name}: {manifest.target!r} is the target and cannot decide the split")
+    frame = read_frame(manifest)
+    features, target = frame.drop(columns=manifest.target), frame[manifest.target]
+    regression = manifest.task == "regression"
+    try:
+        divide(rule, 0, features, target.to_numpy() if regression else target.cat.codes.to_numpy(), regression)
+        count = read_split_column(features[rule.column])[1] if rule.kind == "column" else 0
+    except DataError as error:
+        raise DataError(f"{manifest.name}: {error}") from None
+    return replace(manifest, n_folds=count)
+
+
+def check_names(manifests: Iterable[Manifest], new: Manifest) -> None:
+    """Refuse two tables of one name, and one table by two names: their results could not be told apart."""
+    for manifest in manifests:
+        if manifest.name == new.name and manifest.key != new.key:
+            raise UsageError(
+                f"two different tables go by the name {new.name!r}: import one of them under a name of its own "
+                "(tabbench data import NAME FILE --target T)"
+            )
+        if manifest.name != new.name and manifest.key == new.key:
+            raise UsageError(f"{manifest.name!r} and {new.name!r} are the same table: name one of them")
+
+
+def expect_data(
+    references: Iterable[str], registry: Registry, *, reading: Reading = AS_FILE_IS, rule: SplitRule = RANDOM
+) -> tuple[list[Manifest], list[str]]:
+    """Manifests of all datasets; stand-ins for those that are not in the cache, whose names come second."""
+    manifests: dict[str, Manifest] = {}
+    absent = []
+    files = name_files([reference for reference in references if is_file(reference, registry)], registry)
+    for reference in references:
+        if reference in files:  # it is read as a run would read it, mistakes included
+            manifest = resolve_source(files[reference], registry, offline=True, reading=reading)
+            manifests.setdefault(manifest.name, with_rule(manifest, rule))
+            check_names(manifests.values(), manifest)
+            continue
+        for name, cached in peek_data(reference, registry):
+            try:  # some datasets need no network
+                found = cached if cached is not None else resolve_data(name, registry, offline=True)[0]
+                found = with_rule(found, rule)
+            except DataError:
+                if cached is not None:
+                    raise
+                absent.append(name)
+                found = expected_manifest(name, registry)
+            manifests.setdefault(name, found)
+    return list(manifests.values()), absent
+
+
+def expected_manifest(name: str, registry: Registry) -> Manifest:
+    """A stand-in for a dataset that is not in the cache, with the counts its plugin expects, as far as it says."""
+    arguments = next((entry.plugin.arguments for entry in registry.entries("data") if entry.name == name), {})
+    classes = int(arguments.get("classes", 0))
+    return Manifest(
+        name=name,
+        key=f"not fetched: {name}",
+        sha256="",
+        path="",
+        rows=int(arguments.get("rows", 0)),
+        n_numeric=int(arguments.get("numeric", 0)),
+        n_categorical=int(arguments.get("categorical", 0)),
+        task="regression" if not classes else "binary" if classes == 2 else "multiclass",
+        n_classes=classes,
+        class_names=(),
+        target="",
+        categorical=(),
+        source="",
+        notes=(),
+        revision="",
+    )

@@ -1,0 +1,266 @@
+"""What columns of text mean: numbers, dates, durations, missing values, or categories after all.
+
+Each function looks at the distinct values of a column, not at its rows, and at all of them at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from tabbench.frames import is_categorical, these
+
+Numbers = NDArray[np.float64]
+
+MORE_MISSING = ("?", "-", "--", ".", "n.a.", "N.A.")
+"""Missing in every column, beyond what pandas takes as missing (NA, null, None, ...)."""
+MISSING_TEXT = frozenset(
+    {*MORE_MISSING, "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>"}
+    | {"N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
+)
+"""The same, with what pandas takes as missing in CSV files: so it is in files of every kind."""
+MISSING_NUMBERS = frozenset(
+    {"", "?", "-", "--", ".", "n/a", "na", "n.a.", "#n/a", "nan", "none", "null", "<na>", "nil"}
+    | {"unknown", "unk", "missing", "not available", "not known", "undefined"}
+)
+"""Missing, in any case, in a column whose other values are numbers; in a column of text some are categories."""
+FEW_STRAY_WORDS = 3
+STRAY_SHARE = 0.05
+"""Up to so many words in this share of the rows do not make categories of a column of numbers."""
+MANY_NUMBERS = 10
+
+LEADING_ZERO = r"[+-]?0\d+"
+PLAIN = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
+GROUPING = "[,'\N{RIGHT SINGLE QUOTATION MARK}\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE} ]"
+THOUSANDS = rf"([+-]?[1-9]\d{{0,2}}({GROUPING}\d{{3}})+(\.\d+)?|[+-]?\d{{1,3}}(\.\d+)?)"
+DECIMAL_COMMA = r"[+-]?(\d+|\d{1,3}(\.\d{3})+)(,\d+)?"
+ISO_DATE = r"\d{4}[-/]\d{1,2}[-/]\d{1,2}([T ]\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?\s?(Z|UTC|[+-]\d{2}:?\d{2})?)?"
+OTHER_DATE = (
+    r"(?P<first>\d{1,2})[./-](?P<second>\d{1,2})[./-](?P<year>\d{4})"
+    r"(?:,?[T ]\s*(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<seconds>\d{2}(?:\.\d+)?))?\s?(?P<half>[AaPp][Mm])?)?"
+)
+DURATION = (
+    r"(?P<sign>-)?(?:(?P<days>\d+)\s+days?,?\s*(?P<plus>\+)?)?"
+    r"(?:(?P<hours>\d{1,4}):(?P<minutes>\d{2})(?::(?P<seconds>\d{2}(?:\.\d+)?))?)?"
+)
+SAMPLE = 20
+
+
+@dataclass
+class Inferred:
+    """What was made of the columns of text."""
+
+    notes: list[str] = field(default_factory=list)
+    dates: list[str] = field(default_factory=list)
+    """Columns that now count days."""
+
+
+def infer_columns(
+    frame: pd.DataFrame, *, as_they_are: Collection[str], numeric: Collection[str], comma_separates: bool, tabs: bool
+) -> Inferred:
+    """Turn columns of text into numbers where they mean numbers; ``frame`` is changed.
+
+    Args:
+        frame: the table as its file has it.
+        as_they_are: columns that hold categories, because the user says so.
+        numeric: columns that hold numbers, because the user says so: what is not one is missing.
+        comma_separates: the file separates its fields by commas, so that a comma within one separates thousands.
+        tabs: the file separates its fields by tabs: 1,234 is then taken as 1234, in other files as 1.234.
+    """
+    inferred = Inferred()
+    thousands: list[str] = []
+    decimal: list[str] = []
+    for name in [str(name) for name in frame.columns]:
+        column = frame[name]
+        if pd.api.types.is_datetime64_any_dtype(column.dtype) or pd.api.types.is_timedelta64_dtype(column.dtype):
+            frame[name] = _days(column)
+            is_date = not pd.api.types.is_timedelta64_dtype(column.dtype)
+            inferred.notes.append(_date_note(name) if is_date else _duration_note(name))
+            inferred.dates += [name] if is_date else []
+            continue
+        if name in as_they_are or not _is_text(column):
+            continue
+        codes, uniques = pd.factorize(column)
+        texts = pd.Series(uniques, dtype=object).astype(str).str.strip().astype("str")
+        found = _read_texts(texts, comma_separates, tabs)
+        if found is None and name in numeric:
+            found = (pd.to_numeric(texts, errors="coerce").to_numpy(dtype=np.float64), "number")
+        if found is None:
+            continue
+        values, kind = found
+        rows = np.bincount(codes[codes >= 0], minlength=len(values))
+        if np.isnan(values).any() and name not in numeric and not _are_stray(texts, values, rows, column):
+            continue
+        frame[name] = pd.Series(np.append(values, np.nan)[codes], index=column.index)
+        inferred.notes += _note_strays(name, texts, values, rows)
+        if kind == "date":
+            inferred.dates.append(name)
+            inferred.notes.append(_date_note(name))
+        elif kind.startswith("date, "):
+            inferred.dates.append(name)
+            inferred.notes.append(_date_note(name, kind.removeprefix("date, ")))
+        elif kind == "duration":
+            inferred.notes.append(_duration_note(name))
+        thousands += [name] if kind == "thousands" else []
+        decimal += [name] if kind == "decimal comma" else []
+    if thousands:
+        inferred.notes.append(f"{these(thousands)} read with separators of thousands")
+    if decimal:
+        inferred.notes.append(f"{these(decimal)} read with decimal commas")
+    return inferred
+
+
+def _is_text(column: pd.Series[Any]) -> bool:
+    return (
+        is_categorical(column)
+        and not isinstance(column.dtype, pd.CategoricalDtype)
+        and not pd.api.types.is_bool_dtype(column.dtype)
+    )
+
+
+def _read_texts(texts: pd.Series[Any], comma_separates: bool, tabs: bool) -> tuple[Numbers, str] | None:
+    """Numbers for distinct texts, NaN where one is none, and what they were; None if hardly any is a number."""
+    sample = texts.iloc[np.linspace(0, len(texts) - 1, min(SAMPLE, len(texts))).astype(int)] if len(texts) else texts
+    readers: list[tuple[Callable[[pd.Series[Any]], tuple[Numbers, str] | None], str]] = [
+        (_read_plain, PLAIN),
+        (_read_iso_dates, ISO_DATE),
+        (_read_other_dates, OTHER_DATE),
+        (_read_durations, DURATION),
+    ]
+    with_commas = (_read_decimal_commas, DECIMAL_COMMA), (_read_thousands, THOUSANDS)
+    readers[1:1] = [with_commas[1]] if comma_separates else list(with_commas[::-1] if tabs else with_commas)
+    for read, pattern in readers:
+        # One look at a few values spares most columns the rest.
+        if sample.str.fullmatch(pattern).mean() < 0.5:
+            continue
+        found = read(texts)
+        if found is not None and np.isfinite(found[0]).any():
+            return found
+    return None
+
+
+def _read_plain(texts: pd.Series[Any]) -> tuple[Numbers, str] | None:
+    numbers = pd.to_numeric(texts.where(texts.str.fullmatch(PLAIN)), errors="coerce").to_numpy(dtype=np.float64)
+    if np.isnan(numbers).sum() > max(FEW_STRAY_WORDS, 0.5 * len(numbers)):
+        return None
+    # A code such as 0451 is a name that consists of digits.
+    return None if texts.str.fullmatch(LEADING_ZERO).any() else (numbers, "number")
+
+
+def _read_decimal_commas(texts: pd.Series[Any]) -> tuple[Numbers, str] | None:
+    """1.234,5; a comma before exactly three digits everywhere may separate thousands, if no number starts with 0."""
+    fits = texts.str.fullmatch(DECIMAL_COMMA)
+    if not texts.str.contains(",", regex=False).any():
+        return None
+    if texts[~fits].str.fullmatch(THOUSANDS).any():  # such as 1,234,567
+        return None
+    plain = texts.where(fits).str.replace(".", "", regex=False).str.replace(",", ".", regex=False)
+    return pd.to_numeric(plain, errors="coerce").to_numpy(dtype=np.float64), "decimal comma"
+
+
+def _read_thousands(texts: pd.Series[Any]) -> tuple[Numbers, str] | None:
+    fits = texts.str.fullmatch(THOUSANDS) | texts.str.fullmatch(PLAIN)
+    if not texts[fits].str.contains(rf"\d{GROUPING}\d").any() or texts.str.fullmatch(r"[+-]?0,\d{3}").any():
+        return None
+    plain = texts.where(fits).str.replace(GROUPING, "", regex=True)
+    return pd.to_numeric(plain, errors="coerce").to_numpy(dtype=np.float64), "thousands"
+
+
+def _read_iso_dates(texts: pd.Series[Any]) -> tuple[Numbers, str] | None:
+    iso = (
+        texts.where(texts.str.fullmatch(ISO_DATE)).str.replace("/", "-", regex=False).str.replace(",", ".", regex=False)
+    )
+    iso = iso.str.replace(r"\s?UTC$", "Z", regex=True).str.replace(r"(:\d{2}|\.\d+)\s([+-])", r"\1\2", regex=True)
+    dates = pd.to_datetime(iso, utc=True, errors="coerce", format="ISO8601")
+    short = dates.isna() & iso.notna()
+    if short.any():  # 2024-1-5
+        dates[short] = pd.to_datetime(iso[short], utc=True, errors="coerce", format="mixed")
+    return _days(dates).to_numpy(), "date"
+
+
+def _read_other_dates(texts: pd.Series[Any]) -> tuple[Numbers, str] | None:
+    """31/01/2020 10:00 or 01/31/2020: day first, unless a second number is larger than 12 and no first one is."""
+    parts = texts.where(texts.str.fullmatch(OTHER_DATE)).str.extract(OTHER_DATE)
+    if parts["year"].isna().all():
+        return None
+    number = {name: pd.to_numeric(parts[name], errors="coerce") for name in parts.columns if name != "half"}
+    month_first = bool((number["second"] > 12).any() and not (number["first"] > 12).any())
+    half = parts["half"].str.lower()
+    hour = number["hour"].fillna(0)
+    hour = hour.where(half.isna(), hour % 12 + 12 * (half == "pm").fillna(False).astype(int))
+    dates = pd.to_datetime(
+        pd.DataFrame(
+            {
+                "year": number["year"],
+                "month": number["first" if month_first else "second"],
+                "day": number["second" if month_first else "first"],
+            }
+        ),
+        errors="coerce",
+        utc=True,
+    )
+    days = _days(dates).to_numpy() + (
+        hour.to_numpy() / 24
+        + number["minute"].fillna(0).to_numpy() / 1440
+        + number["seconds"].fillna(0).to_numpy() / 86400
+    )
+    return days, "date, month before day" if month_first else "date, day before month"
+
+
+def _read_durations(texts: pd.Series[Any]) -> tuple[Numbers, str] | None:
+    """1 days 02:30:00, 26:15, 10:00:00.5: days."""
+    parts = texts.where(texts.str.fullmatch(DURATION) & (texts != "")).str.extract(DURATION)
+    number = {
+        name: pd.to_numeric(parts[name], errors="coerce").to_numpy(dtype=np.float64)
+        for name in ("days", "hours", "minutes", "seconds")
+    }
+    nothing = np.isnan(number["days"]) & np.isnan(number["hours"])
+    filled = {name: np.nan_to_num(values) for name, values in number.items()}
+    clock = filled["hours"] / 24 + filled["minutes"] / 1440 + filled["seconds"] / 86400
+    negative = parts["sign"].notna().to_numpy()
+    forward = parts["plus"].notna().to_numpy()  # pandas writes minus one hour as "-1 days +23:00:00"
+    total = np.where(negative, -filled["days"], filled["days"]) + np.where(negative & ~forward, -clock, clock)
+    return np.where(nothing, np.nan, total), "duration"
+
+
+def _days(times: pd.Series[Any]) -> pd.Series[Any]:
+    if not pd.api.types.is_timedelta64_dtype(times.dtype):
+        times = times - pd.Timestamp(0, tz=getattr(times.dtype, "tz", None))
+    days: pd.Series[Any] = times.dt.total_seconds() / 86_400
+    return days
+
+
+def _are_stray(texts: pd.Series[Any], values: Numbers, rows: NDArray[np.int64], column: pd.Series[Any]) -> bool:
+    """Whether what is not a number is missing: known words, or a few others in a column with many numbers."""
+    wrong = np.isnan(values)
+    words = texts[wrong].str.lower()
+    others = ~words.isin(MISSING_NUMBERS)
+    if not others.any():
+        return True
+    share = rows[np.flatnonzero(wrong)[others.to_numpy()]].sum() / max(int(column.count()), 1)
+    return bool(
+        others.sum() <= FEW_STRAY_WORDS
+        and share <= STRAY_SHARE
+        and (~wrong).sum() > MANY_NUMBERS
+        and not words[others].str.contains(r"\d").any()
+    )
+
+
+def _note_strays(name: str, texts: pd.Series[Any], values: Numbers, rows: NDArray[np.int64]) -> list[str]:
+    strays = np.flatnonzero(np.isnan(values) & ~texts.isin(["", "?"]).to_numpy())
+    if len(strays) > FEW_STRAY_WORDS:
+        return [f"{rows[strays].sum():,} value(s) of {name!r} are not numbers: taken as missing"]
+    return [f"{rows[place]:,} value(s) {texts.iloc[place]!r} of {name!r} are taken as missing" for place in strays]
+
+
+def _date_note(name: str, order: str = "") -> str:
+    return f"{name!r} is a date{f' ({order})' if order else ''}: taken as days since 1970"
+
+
+def _duration_note(name: str) -> str:
+    return f"{name!r} is a duration or a time of day: taken as days"

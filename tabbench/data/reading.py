@@ -1,0 +1,60 @@
+"""How a user's file is to be read: what he knows of it beyond what the values say."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from tabbench.errors import UsageError, unknown
+
+TaskName = Literal["classification", "regression"]
+DROP = "drop"
+KEEP = "keep"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Everything here changes the table, and so its content key."""
+
+    categorical: tuple[str, ...] = ()
+    """Columns that hold categories though their values are numbers."""
+    numeric: tuple[str, ...] = ()
+    """Columns that hold numbers: what is not one is missing."""
+    drop: tuple[str, ...] = ()
+    """Columns to leave out."""
+    task: TaskName | None = None
+    """Instead of what the target looks like."""
+    keep: tuple[str, ...] = ()
+    """Columns that decide a split: kept, whatever they look like."""
+    unlabelled: str = KEEP
+    """Rows without a target: ``keep`` them for pretraining, ``drop`` them, or a file with more of them."""
+
+    def __post_init__(self) -> None:
+        both = set(self.categorical) & set(self.numeric)
+        if both:
+            raise UsageError(f"{sorted(both)[0]!r} is named in --categorical and in --numeric: name it in one of them")
+        needed = {*self.categorical, *self.numeric, *self.keep} & set(self.drop)
+        if needed:
+            raise UsageError(f"{sorted(needed)[0]!r} is to be dropped, and yet to be used")
+
+    @property
+    def is_default(self) -> bool:
+        return self == Reading()
+
+    @property
+    def second_file(self) -> Path | None:
+        """The file of ``--unlabelled FILE``."""
+        return None if self.unlabelled in (KEEP, DROP) else Path(self.unlabelled).expanduser()
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self).items() if value}
+
+
+def parse_task(task: str) -> TaskName | None:
+    """The task of that name; None for an empty one."""
+    if task in ("classification", "regression"):
+        return task  # type: ignore[return-value] # mypy does not narrow to literals here
+    if task:
+        raise unknown("task", task, ("classification", "regression"))
+    return None

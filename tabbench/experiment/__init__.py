@@ -1,0 +1,1 @@
+"""What is to be run: pure values, without torch and without I/O."""

@@ -1,0 +1,480 @@
+"""Spec x Registry x data -> a graph of content-addressed steps. Pure: nothing is read, written or run.
+
+A step's key is a hash of everything that determines its result and of nothing else. So one pretraining serves every
+model and seed that builds on it, and resuming is "planned minus done".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from tabbench.config import Settings
+from tabbench.contracts.job import Job, content_key
+from tabbench.contracts.metrics import CLASSIFICATION_METRICS, REGRESSION_METRICS, is_metric_of, main_metric
+from tabbench.data.cache import Manifest
+from tabbench.data.labels import LabelBudget
+from tabbench.errors import UsageError, unknown
+from tabbench.experiment.payloads import (
+    EncodePayload,
+    FitPayload,
+    LabelChoice,
+    Payload,
+    PretrainPayload,
+    SplitChoice,
+    TunePayload,
+)
+from tabbench.experiment.protocols import Skipped, UsedAs, ways_to_use, why_not
+from tabbench.experiment.settings import Arm, Configured, check_settings, choose_all, describe_overrides
+from tabbench.experiment.spec import Sampler, Spec
+from tabbench.hookspecs import CONTRACT_VERSION
+from tabbench.registry import Registry
+from tabbench.values import Task
+
+StepKind = Literal["tune", "pretrain", "encode", "trial", "fit"]
+Role = Literal["encoder", "model", "joint"]
+"""The part of a payload that a study decides."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Whose code a plugin is."""
+
+    distribution: str
+    version: str
+    revision: int | str
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What a record says before its job has run."""
+
+    kind: Literal["result", "trial"]
+    ssl: str
+    model: str
+    data: str
+    data_key: str
+    split: int
+    fidelity: str
+    protocol: UsedAs
+    labels: str
+    validation_labels: str | None = None
+    probe: str | None = None
+    split_rule: str | None = None
+    seed: int | None = None
+    preset: str | None = None
+    rows_limit: int | None = None
+    trials: int | None = None
+    ssl_trials: int | None = None
+    variant: str | None = None
+    uses_labels: bool | None = None
+    plugins: Mapping[str, Origin] | None = None
+    threads: int | None = None
+    main_metric: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+@dataclass(frozen=True)
+class StudyPlan:
+    """Trials of one plugin's settings; which there will be is known only when they run."""
+
+    configured: Configured
+    """Trial 0."""
+    n_trials: int
+    sampler: Sampler
+    make_step: Callable[[Settings], Step]
+    """The step of a trial with the given settings."""
+    planned: Planned
+    """What the record of each trial says from the start."""
+    tuned: frozenset[str]
+    """The settings in which trials differ."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A piece of work, what must be there before it, and (for the last of a chain) its planned record."""
+
+    key: str
+    kind: StepKind
+    label: str
+    """For people."""
+    payload: Payload
+    needs: tuple[str, ...] = ()
+    planned: Planned | None = None
+    study: StudyPlan | None = None
+    """For tuning: the driver itself does this step, by trials that are steps of their own."""
+    tuned: Mapping[Role, str] = field(default_factory=dict)
+    """Parts of the payload that come from the best trial of a study."""
+
+    def to_job(self, **changes: Any) -> Job:
+        """The job of this step; ``changes`` are fields of its payload."""
+        return Job(self.key, self.kind, self.label, self.payload.model_copy(update=changes).to_json())
+
+
+@dataclass
+class Plan:
+    """The graph, in an order in which every step comes after what it needs."""
+
+    steps: dict[str, Step] = field(default_factory=dict)
+    wanted: dict[str, int] = field(default_factory=dict)
+    """How often each step was asked for: more than once means that it is shared."""
+    skipped: list[Skipped] = field(default_factory=list)
+    """Pairs that take no part, each named once."""
+
+    def add(self, step: Step) -> str:
+        self.steps.setdefault(step.key, step)
+        self.wanted[step.key] = self.wanted.get(step.key, 0) + 1
+        return step.key
+
+    @property
+    def records(self) -> list[Step]:
+        """The steps that end in a record."""
+        return [step for step in self.steps.values() if step.planned is not None]
+
+    @property
+    def names(self) -> dict[str, str]:
+        """What the datasets are called here, by the start of their keys."""
+        return {step.planned.data_key: step.planned.data for step in self.steps.values() if step.planned is not None}
+
+
+def check_spec(spec: Spec, registry: Registry) -> None:
+    """Refuse unknown names and settings, and pairs of which none is possible, before any data is looked at."""
+    metrics = (*CLASSIFICATION_METRICS, *REGRESSION_METRICS)
+    if spec.metric and spec.metric not in metrics:
+        raise unknown("metric", spec.metric, metrics)
+    models, arms = choose_all(spec, registry)
+    check_settings(spec, registry, [*models, *(arm.method for arm in arms if arm.method)])
+    reasons = [
+        why_not(arm, model, used_as)
+        for arm in arms
+        if arm.method is not None
+        for used_as in ways_to_use(arm, spec.protocol)
+        for model in models
+    ]
+    if reasons and all(reasons):
+        raise UsageError(f"Nothing to run: {reasons[-1]}")
+
+
+def make_plan(spec: Spec, registry: Registry, manifests: Sequence[Manifest]) -> Plan:
+    """All steps of an experiment on the given datasets."""
+    plan = Plan()
+    kinds = {manifest.task == "regression" for manifest in manifests}
+    if spec.metric and not any(is_metric_of(spec.metric, regression=kind) for kind in kinds):
+        wanted = "numbers" if spec.metric in REGRESSION_METRICS else "classes"
+        raise UsageError(f"--metric {spec.metric} is for targets that are {wanted}, and no table of this run has them")
+    for manifest in manifests:
+        models, arms = choose_all(spec, registry, manifest.name)
+        for split in range(spec.rule.count(spec.splits, manifest.n_folds)):
+            for arm in arms:
+                for used_as in ways_to_use(arm, spec.protocol):
+                    for budget in spec.budgets:
+                        place = _Place(spec, plan, manifest, split, arm, used_as, budget)
+                        for model in models:
+                            place.add_records(model)
+    plan.skipped = list(dict.fromkeys(plan.skipped))
+    return plan
+
+
+@dataclass
+class _Place:
+    """One dataset, split and row of the SSL side under one protocol and budget of labels, while its steps are added."""
+
+    spec: Spec
+    plan: Plan
+    manifest: Manifest
+    split: int
+    arm: Arm
+    used_as: UsedAs
+    budget: LabelBudget
+
+    def __post_init__(self) -> None:
+        rows = SplitChoice(rule=self.spec.rule.to_json(), seed=self.split, rows=self.spec.rows)
+        data = {"key": self.manifest.key}
+        if self.spec.rule.kind == "server" and self.manifest.folds is not None:
+            data["folds"] = self.manifest.folds.key
+        self.where: dict[str, Any] = {"data": data, "split": rows.model_dump()}
+        self.common: dict[str, Any] = {"manifest": self.manifest, "split": rows, "threads": self.spec.threads}
+        self.metric = metric_of(self.spec, self.manifest)
+        self.common["metric"] = self.metric
+        self.labels: LabelChoice | None = None
+        if not self.budget.is_all:
+            self.labels = LabelChoice(budget=self.budget.text, validation=self.spec.validation_labels)
+        self.finetunes = self.used_as == "finetune"
+
+    @property
+    def labels_identity(self) -> dict[str, Any]:
+        """What a key says of labels: nothing where there are all."""
+        return {} if self.labels is None else {"labels": self.labels.model_dump()}
+
+    def _key(self, kind: StepKind, identity: Mapping[str, Any]) -> str:
+        how: dict[str, Any] = {"threads": self.spec.threads} if self.spec.threads != 1 else {}
+        how |= {"metric": self.metric} if self.metric else {}
+        return content_key({"contract": CONTRACT_VERSION, "step": kind, **identity, **how})
+
+    def _label(self, text: str) -> str:
+        return f"{self.manifest.name}/{self.split} {text}"
+
+    # Pairs.
+
+    def add_records(self, model: Configured) -> None:
+        """The steps of this place with a model, or the reason why there are none."""
+        skipped = self._skipped(model)
+        if skipped is not None:
+            self.plan.skipped.append(skipped)
+            return
+        model = model if self.finetunes else model.without_finetuning()
+        for seed in range(self.spec.seeds):
+            if self.finetunes:
+                self._add_finetuned(model, seed)
+            else:
+                self._add_fitted(self._add_features(), model, seed)
+
+    def _skipped(self, model: Configured) -> Skipped | None:
+        pair = (self.arm.label, model.name, self.used_as)
+        reason = why_not(self.arm, model, self.used_as)
+        if reason:
+            return Skipped(reason, *pair)
+        rows = min(self.manifest.rows, self.spec.rows or self.manifest.rows)
+        reason = self.budget.problem(rows - 2 * round(0.1 * rows))
+        return Skipped(reason, *pair, self.manifest.name, self.budget.text) if reason else None
+
+    # Encoders.
+
+    def _add_encoder(self) -> tuple[str, dict[Role, str]]:
+        """Pretrain or tune: the key of the pretraining or the study, and what a study decides."""
+        method = self.arm.method
+        assert method is not None
+        tuned = method.tuned(raw=True)
+        if not (self.spec.ssl_trials and tuned):
+            return self.plan.add(self._pretrain_step(method.config)), {}
+        study = self._add_study(
+            method, tuned, self.spec.ssl_trials, self._pretrain_step, f"tune {self.arm.label}", used_as="frozen"
+        )
+        return study, {"encoder": study}
+
+    def _add_features(self) -> str | None:
+        """Pretrain (or tune) and encode; the key of the encoded features, or None for raw ones."""
+        method = self.arm.method
+        if method is None or self.arm.trains_model:
+            return None
+        need, tuned = self._add_encoder()
+        payload = EncodePayload(**self.common, method=method.address(), seed=self.split, encoder="" if tuned else need)
+        label = self._label(f"encode {self.arm.label}")
+        return self.plan.add(Step(self._key("encode", {"of": need}), "encode", label, payload, (need,), tuned=tuned))
+
+    def _pretrain_step(self, config: Settings, model: Configured | None = None, study: str | None = None) -> Step:
+        assert self.arm.method is not None
+        method, trained = self.arm.method.with_config(config), self.arm.trained
+        seen = self._labels_of_pretraining()
+        identity: dict[str, Any] = {**self.where, "method": method.identity(), "trained": trained, "seed": self.split}
+        if self.manifest.unlabelled is not None:
+            identity["unlabelled"] = self.manifest.unlabelled.key
+        if not self.spec.is_probed and trained and not self.arm.uses_labels:
+            identity["probed"] = False
+        if seen is not None:
+            identity["labels"] = seen.model_dump()
+        if model is not None:
+            identity |= {"model": model.identity(), "study": study}
+        payload = PretrainPayload(
+            **self.common,
+            method=method.address(),
+            trained=trained,
+            seed=self.split,
+            model=model.address() if model is not None else None,
+            labels=seen,
+            probed=self.spec.is_probed,
+        )
+        label = f"pretrain {self.arm.label}" + (f" for {model.name}" if model is not None else "")
+        decided: dict[Role, str] = {"model": study} if study is not None else {}
+        needs = (study,) if study is not None else ()
+        return Step(self._key("pretrain", identity), "pretrain", self._label(label), payload, needs, tuned=decided)
+
+    def _labels_of_pretraining(self) -> LabelChoice | None:
+        """The labels that a pretraining may look at, where these are not all: to learn, or to choose weights."""
+        looks = self.arm.uses_labels or (self.spec.is_probed and self.arm.trained)
+        return self.labels if looks else None
+
+    def _add_study(
+        self,
+        configured: Configured,
+        tuned: frozenset[str],
+        n_trials: int,
+        make_step: Callable[[Settings], Step],
+        label: str,
+        needs: tuple[str, ...] = (),
+        model: str = "",
+        used_as: UsedAs | None = None,
+        decided: Mapping[Role, str] | None = None,
+    ) -> str:
+        """The key of a study: of its first trial, what the others change, and how many there will be."""
+        identity = {
+            "first": make_step(configured.config).key,
+            "tuned": sorted(tuned),
+            "trials": n_trials,
+            "sampler": self.spec.sampler,
+        }
+        planned = Planned(kind="trial", model=model, **{**self._here(), "protocol": used_as or self.used_as})
+        study = StudyPlan(configured, n_trials, self.spec.sampler, make_step, planned, tuned)
+        payload = TunePayload(**self.common, seed=0)
+        key = self._key("tune", identity)
+        return self.plan.add(Step(key, "tune", self._label(label), payload, needs, study=study, tuned=decided or {}))
+
+    # Models.
+
+    def _add_fitted(self, features: str | None, model: Configured, seed: int) -> None:
+        # A joint method that trains the model itself is what there is to tune; the model's own settings only say
+        # what its backbone looks like.
+        role: Role = "joint" if self.arm.trains_model else "model"
+        learner = self.arm.method if self.arm.trains_model else model
+        assert learner is not None
+        needs = (features,) if features else ()
+        label = self._pair_label(model)
+
+        def trial_step(config: Settings) -> Step:
+            parts: dict[Role, Configured] = {"model": model, role: learner.with_config(config)}
+            return self._fit_step("trial", parts, 0, f"tune {label}", features=features)
+
+        tuned = learner.tuned(raw=features is None)
+        study = None
+        if self.spec.trials and tuned:
+            study = self._add_study(learner, tuned, self.spec.trials, trial_step, f"tune {label}", needs, model.name)
+            needs = (*needs, study)
+        decided: dict[Role, str] = {role: study} if study is not None else {}
+        parts: dict[Role, Configured] = {"model": model, role: learner}
+        step = self._fit_step(
+            "fit", parts, seed, f"{label} seed {seed}", features=features, study=study, needs=needs, decided=decided
+        )
+        self.plan.add(step)
+
+    def _add_finetuned(self, model: Configured, seed: int) -> None:
+        """Encoder and model are trained together, or a pretrained backbone is trained on.
+
+        A trial that changes the backbone pretrains it, too; the best one is then pretrained once for all seeds.
+        """
+        method = self.arm.method
+        assert method is not None
+        own = self.arm.pretrains_backbone
+        ready, decided = ("", {}) if own else self._add_encoder()
+        label = self._pair_label(model)
+
+        def trial_step(config: Settings) -> Step:
+            parts: dict[Role, Configured] = {"model": model.with_config(config)}
+            return self._fit_step("trial", parts, 0, f"tune {label}", encoder=ready)
+
+        tuned = model.tuned(raw=own, finetune=True)
+        needs: tuple[str, ...] = (ready,) if ready else ()
+        study = None
+        if self.spec.trials and tuned:
+            study = self._add_study(
+                model, tuned, self.spec.trials, trial_step, f"tune {label}", needs, model.name, decided=decided
+            )
+            decided = {**decided, "model": study}
+        encoder = self.plan.add(self._pretrain_step(method.config, model, study)) if own else ready
+        needs = (encoder,) if study is None else (encoder, study)
+        step = self._fit_step(
+            "fit",
+            {"model": model},
+            seed,
+            f"{label} seed {seed}",
+            encoder=encoder,
+            study=study,
+            needs=needs,
+            decided=decided,
+        )
+        self.plan.add(step)
+
+    def _pair_label(self, model: Configured) -> str:
+        how = ", fine-tuned" if self.finetunes else ""
+        return f"{self.arm.label} + {model.name}{how}" + ("" if self.labels is None else f", {self.budget.text} labels")
+
+    def _fit_step(
+        self,
+        kind: Literal["trial", "fit"],
+        parts: Mapping[Role, Configured],
+        seed: int,
+        label: str,
+        *,
+        features: str | None = None,
+        encoder: str | None = None,
+        study: str | None = None,
+        needs: tuple[str, ...] = (),
+        decided: Mapping[Role, str] | None = None,
+    ) -> Step:
+        identity: dict[str, Any] = {**self.where, "features": features, "seed": seed, "study": study}
+        identity |= {name: part.identity() for name, part in parts.items()} | self.labels_identity
+        if kind == "fit":
+            identity |= {"fidelity": self._fidelity()}
+        more: dict[str, Any] = {name: part.address() for name, part in parts.items()}
+        if encoder is not None:  # empty for a trial that pretrains the backbone itself
+            assert self.arm.method is not None
+            inside = {"method": self.arm.method.identity(), "trained": self.arm.trained, "probed": self.spec.is_probed}
+            identity |= {"encoder": encoder or inside}
+            more |= {"method": self.arm.method.address(), "trained": self.arm.trained, "probed": self.spec.is_probed}
+            more |= {"encoder": "" if "encoder" in (decided or {}) else encoder}
+        payload = FitPayload(**self.common, features=features, seed=seed, labels=self.labels, **more)
+        planned = self._planned(parts["model"], seed) if kind == "fit" else None
+        key = self._key(kind, identity)
+        return Step(key, kind, self._label(label), payload, needs, planned, tuned=decided or {})
+
+    def _fidelity(self) -> str:
+        fidelity = fidelity_of(self.spec)
+        keeps = self.labels is not None and self.labels.validation == "all"
+        return f"{fidelity}, all validation labels" if keeps else fidelity
+
+    def _here(self) -> dict[str, Any]:
+        """Where a record is from, as far as trials and results share it."""
+        return {
+            "ssl": self.arm.label,
+            "data": self.manifest.name,
+            "data_key": self.manifest.key[:12],
+            "split": self.split,
+            "fidelity": self._fidelity(),
+            "split_rule": None if self.spec.rule.is_default else self.spec.rule.name,
+            "protocol": self.used_as,
+            "labels": self.budget.text,
+            "threads": self.spec.threads if self.spec.threads != 1 else None,
+            "main_metric": self.metric or None,
+            "validation_labels": self.labels.validation if self.labels is not None else None,
+            "probe": None if self.spec.is_probed or self.arm.method is None or self.arm.uses_labels else "never",
+        }
+
+    def _planned(self, model: Configured, seed: int) -> Planned:
+        origins = {
+            role: Origin(each.entry.distribution, each.entry.version, each.entry.revision)
+            for role, each in (("ssl", self.arm.method), ("model", model))
+            if each is not None
+        }
+        return Planned(
+            kind="result",
+            model=model.name,
+            seed=seed,
+            preset=self.spec.preset,
+            rows_limit=self.spec.rows,
+            trials=self.spec.trials,
+            ssl_trials=self.spec.ssl_trials,
+            variant=self._variant(model),
+            uses_labels=self.arm.uses_labels,
+            plugins=origins,
+            **self._here(),
+        )
+
+    def _variant(self, model: Configured) -> str:
+        words = describe_overrides(self.arm.method, model)
+        if self.arm.method is None or self.arm.uses_labels or self.spec.is_probed:
+            return words
+        return f"{self.arm.method.name}.probe=never {words}".strip()
+
+
+def metric_of(spec: Spec, manifest: Manifest) -> str:
+    """The main metric on a table, if it is not the usual one."""
+    regression = manifest.task == "regression"
+    usual = main_metric(Task(manifest.task, manifest.n_classes))
+    return spec.metric if is_metric_of(spec.metric, regression=regression) and spec.metric != usual else ""
+
+
+def fidelity_of(spec: Spec) -> str:
+    """The name under which records may be ranked together."""
+    return spec.preset if spec.rows is None else f"{spec.preset}, {spec.rows} rows"

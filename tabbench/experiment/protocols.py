@@ -1,0 +1,53 @@
+"""How an encoder is used, and which pairs of a method and a model that leaves out."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from tabbench.experiment.settings import Arm, Configured
+from tabbench.experiment.spec import Protocol
+
+UsedAs = Literal["frozen", "finetune", "raw"]
+"""``raw``: there is no encoder, or a joint method trains the model on the raw table itself."""
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A pair that takes no part, and why."""
+
+    reason: str
+    ssl: str
+    model: str
+    protocol: UsedAs
+    data: str = ""
+    """Where this is so; empty: everywhere."""
+    labels: str = ""
+
+    def to_json(self) -> dict[str, str]:
+        return {name: value for name, value in asdict(self).items() if value}
+
+    def __str__(self) -> str:
+        place = ", ".join(filter(None, [self.protocol, self.data, self.labels and f"{self.labels} labels"]))
+        return f"{self.ssl} + {self.model} ({place}): {self.reason}"
+
+
+def ways_to_use(arm: Arm, protocols: tuple[Protocol, ...]) -> tuple[UsedAs, ...]:
+    """How an arm is evaluated. What has no encoder is run once, and stands beside every protocol."""
+    return ("raw",) if arm.method is None or arm.trains_model else protocols
+
+
+def why_not(arm: Arm, model: Configured, used_as: UsedAs) -> str:
+    """Why a method and a model cannot go together under a protocol; empty if they can."""
+    if arm.method is None:
+        return ""
+    method, offered = arm.method.entry.plugin, model.entry.plugin
+    if (arm.trains_model or arm.pretrains_backbone) and not offered.backbone:
+        return f"{model.name} has no backbone that {method.name} could train"
+    if arm.pretrains_backbone and used_as == "frozen":
+        return f"{method.name} pretrains the model's own backbone, which then goes on learning: --protocol finetune"
+    if used_as != "finetune":
+        return ""
+    if not (method.finetune or arm.pretrains_backbone):
+        return f"{method.name} has no encoder that can go on learning"
+    return "" if offered.finetune else f"{model.name} cannot train an encoder together with itself"

@@ -1,0 +1,208 @@
+"""Spec x Registry -> which plugins take part, each with its resolved settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tabbench.config import Config, Settings
+from tabbench.errors import UsageError, did_you_mean, unknown
+from tabbench.experiment.controls import NONE, UNTRAINED, untrained
+from tabbench.experiment.payloads import Address
+from tabbench.experiment.spec import DEFAULT_DATA, Preset, Spec
+from tabbench.registry import Entry, Registry
+
+
+@dataclass(frozen=True)
+class Configured:
+    """A plugin with its resolved settings."""
+
+    entry: Entry
+    config_class: type[Config]
+    config: Settings
+    overrides: Settings
+    """What the user set, beyond the defaults of the preset."""
+    pinned: frozenset[str] = frozenset()
+    """What no tuner may change: the user set it, or a preset that he named."""
+
+    def tuned(self, *, raw: bool, finetune: bool = False) -> frozenset[str]:
+        """What a tuner may change: neither what is pinned, nor what has no effect on such features."""
+        config = self.config_class.resolve(self.config, self.name)
+        idle = config.unused(raw) | (frozenset() if finetune else self.config_class.of_finetuning())
+        return frozenset(self.config_class.search_space().keys() - self.pinned - idle)
+
+    def without_finetuning(self) -> Configured:
+        """As it is where nothing pretrained is trained on: settings of fine-tuning are not part of it."""
+        idle = self.config_class.of_finetuning()
+        if not idle:
+            return self
+        kept = {name: value for name, value in self.config.items() if name not in idle}
+        return replace(self, config=kept, overrides={k: v for k, v in self.overrides.items() if k not in idle})
+
+    @property
+    def name(self) -> str:
+        return self.entry.name
+
+    def identity(self) -> dict[str, Any]:
+        """What decides the results of this plugin, for a key."""
+        return {"name": self.name, "revision": self.entry.revision, "config": self.config}
+
+    def with_config(self, config: Settings) -> Configured:
+        return replace(self, config=config)
+
+    def address(self) -> Address:
+        """What a job needs to find and configure the class."""
+        return Address(
+            name=self.name,
+            target=self.entry.plugin.target,
+            distribution=self.entry.distribution,
+            version=self.entry.version,
+            revision=self.entry.revision,
+            file=str(self.entry.file) if self.entry.file else None,
+            config=self.config,
+        )
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A row of the SSL side of an experiment: a method, its untrained control, or the raw features."""
+
+    label: str
+    method: Configured | None
+    trained: bool = True
+
+    @property
+    def uses_labels(self) -> bool:
+        return self.method is not None and self.method.entry.plugin.uses_labels
+
+    @property
+    def trains_model(self) -> bool:
+        """A joint method that trains the downstream model itself: there is nothing to pretrain and encode."""
+        return self.method is not None and self.method.entry.plugin.gives == "predictions"
+
+    @property
+    def pretrains_backbone(self) -> bool:
+        """The method pretrains the downstream model's own backbone: there is a pretraining for each model."""
+        return self.method is not None and self.method.entry.plugin.gives == "backbone"
+
+
+def choose_all(spec: Spec, registry: Registry, dataset: str = "") -> tuple[list[Configured], list[Arm]]:
+    """The models and the SSL side of an experiment, with their settings for a dataset."""
+    models = [choose(spec, registry, "model", name, dataset) for name in spec.model]
+    return models, choose_arms(spec, registry, dataset)
+
+
+def choose_arms(spec: Spec, registry: Registry, dataset: str = "") -> list[Arm]:
+    """The SSL side of the table: controls first, each once, then methods with their untrained encoders."""
+    methods: list[Configured] = []
+    extra: list[Arm] = []
+    raw = NONE in spec.controls
+    for name in spec.ssl:
+        lowered = name.lower()
+        if lowered == NONE:
+            raw = True
+        elif lowered == UNTRAINED:
+            raise UsageError(
+                f"{UNTRAINED!r} is a control of a method: write {UNTRAINED}:METHOD, or --controls {UNTRAINED}"
+            )
+        elif lowered.startswith(f"{UNTRAINED}:"):
+            entry = registry.find("ssl", name.partition(":")[2])
+            if not entry.plugin.untrained:
+                raise UsageError(f"{entry.name!r} has no encoder that could stay untrained")
+            method = choose(spec, registry, "ssl", entry.name, dataset)
+            extra.append(Arm(untrained(method.name), method, trained=False))
+        else:
+            methods.append(choose(spec, registry, "ssl", name, dataset))
+    arms = [Arm(NONE, None)] if raw else []
+    for method in methods:
+        if UNTRAINED in spec.controls and method.entry.plugin.untrained:
+            extra.append(Arm(untrained(method.name), method, trained=False))
+    seen: dict[str, Arm] = {}
+    for arm in [*arms, *extra, *(Arm(method.name, method) for method in methods)]:
+        seen.setdefault(arm.label, arm)
+    return list(seen.values())
+
+
+def choose(spec: Spec, registry: Registry, kind: str, name: str, dataset: str = "") -> Configured:
+    """A plugin with its settings: its own defaults, the run's preset, a named preset, what the user set.
+
+    Settings published for each table have a preset each, such as ``rtdl-CA``. Together they go by ``rtdl``: every
+    dataset gets its own. So a run with ``--preset paper`` takes ``paper-CA`` on California, if there is one. Without
+    a dataset only the name is checked. What a named preset sets is set by the user: it is not tuned.
+    """
+    entry = registry.find(kind, name)
+    config_class = registry.load_config(entry)
+    presets = config_class.presets()
+    given = dict(_settings_of(spec, entry))
+    named = given.pop("preset", None)
+    overrides = {config_class.full_name(key): value for key, value in given.items()}
+    codes = _codes(registry, dataset)
+    if named is None:
+        preset = _of_dataset(spec.preset, presets, codes) or spec.preset
+    else:
+        preset = _find_preset(str(named), entry, presets, dataset, codes)
+    settings = {key: value for key, value in presets.get(preset, {}).items() if key != "source"}
+    config: Config = config_class.resolve({**settings, **overrides}, entry.name)
+    shown = {**({"preset": named} if named is not None else {}), **overrides}
+    pinned = frozenset(overrides.keys() | (settings.keys() if named is not None else set()))
+    return Configured(entry, config_class, config.to_json(), shown, pinned)
+
+
+def _find_preset(named: str, entry: Entry, presets: Mapping[str, Any], dataset: str, codes: set[str]) -> str:
+    """The preset that goes by a name, or that of a dataset in the family of that name."""
+    family = [preset for preset in presets if preset.startswith(f"{named}-")]
+    if named in presets or (family and not dataset):
+        return named
+    if not family:
+        raise unknown(f"preset of {entry.name}", named, presets)
+    found = _of_dataset(named, presets, codes)
+    if found is None:
+        raise UsageError(f"{entry.name} has no preset {named!r} for {dataset}. Available: {', '.join(family)}.")
+    return found
+
+
+def _of_dataset(family: str, presets: Iterable[str], codes: set[str]) -> str | None:
+    """The preset of a family for the dataset that goes by ``codes``."""
+    start = f"{family}-"
+    return next((name for name in presets if name.startswith(start) and name[len(start) :].lower() in codes), None)
+
+
+def _codes(registry: Registry, dataset: str) -> set[str]:
+    """What a dataset goes by, in lower case."""
+    known = [entry for entry in registry.entries("data") if entry.name == dataset]
+    return {dataset.lower(), *(alias.lower() for entry in known for alias in entry.plugin.aliases)}
+
+
+def _settings_of(spec: Spec, entry: Entry) -> Mapping[str, Any]:
+    names = {entry.name, *(alias.lower() for alias in entry.plugin.aliases)}
+    return {
+        key: value for name, values in spec.settings.items() if name.lower() in names for key, value in values.items()
+    }
+
+
+def check_settings(spec: Spec, registry: Registry, used: Sequence[Configured]) -> None:
+    """Refuse settings of a plugin that does not take part: a typing error must not pass unnoticed."""
+    names = {choice.name for choice in used}
+    aliases = {alias.lower() for choice in used for alias in choice.entry.plugin.aliases}
+    for name in spec.settings:
+        if name.lower() not in names | aliases:
+            known = name.lower() in {*registry.names("ssl"), *registry.names("model")}
+            why = "takes no part in this run" if known else "is not a plugin"
+            raise UsageError(f"--set {name}: {name!r} {why}.{did_you_mean(name, names)}")
+
+
+def describe_overrides(*configured: Configured | None) -> str:
+    """What the user set, as a label that keeps differently configured rows of a table apart."""
+    return " ".join(
+        f"{each.name}.{key}={value}"
+        for each in configured
+        if each is not None
+        for key, value in sorted(each.overrides.items())
+    )
+
+
+def default_preset(data: Iterable[str], registry: Registry) -> Preset:
+    """``quick`` for tables that are there for a first look, ``standard`` for everything else."""
+    demo = {DEFAULT_DATA, *(entry.name for entry in registry.groups().get(DEFAULT_DATA, []))}
+    return "quick" if {name.lower() for name in data} <= demo else "standard"

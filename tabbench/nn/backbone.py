@@ -1,0 +1,44 @@
+"""A network without its head, and with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+
+import torch
+from torch import Tensor, nn
+
+from tabbench.nn.inputs import Tensors
+
+Decay = Callable[[str], bool]
+"""Whether weight decay applies to the parameter of a ``Network`` that goes by a name."""
+
+
+class Backbone(nn.Module):
+    """A network without its head: takes a ``Batch``, returns hidden vectors ``(rows, out_features)``."""
+
+    out_features: int
+
+    def row_bytes(self, device: str | torch.device) -> int:
+        """What a training step on ``device`` holds of one row, where that is much: batches that do not fit are split.
+
+        0, for networks without attention, is too little to count.
+        """
+        return 0
+
+
+class Network(nn.Module):
+    """A backbone, in mixed bfloat16 precision if so wished, and the linear layer on top of it, never so."""
+
+    def __init__(self, backbone: Backbone, n_outputs: int, bf16: bool = False) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.head = nn.Linear(backbone.out_features, n_outputs)
+        self.bf16 = bf16
+
+    def forward(self, batch: Tensors) -> Tensor:
+        device = self.head.weight.device.type
+        with torch.autocast(device, torch.bfloat16) if self.bf16 else nullcontext():
+            hidden: Tensor = self.backbone(batch)
+        output: Tensor = self.head(hidden.float())
+        return output

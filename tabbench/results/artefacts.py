@@ -1,0 +1,122 @@
+"""Encoders and representations by key: complete or not there at all, each with a digest of every file.
+
+results/artefacts/KIND/KEY/digests.json   sha256 of the other files of the folder
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tabbench.errors import ArtefactError
+
+DIGESTS = "digests.json"
+_CHECKED: dict[str, tuple[tuple[str, int, int, int], ...]] = {}
+"""Folders that this process has checked, with what tells a file that has changed since."""
+
+
+def is_complete(folder: Path) -> bool:
+    """Whether an artefact is stored; what version 0.1.0 stored without digests does not count."""
+    return (folder / DIGESTS).is_file()
+
+
+def has_all_files(folder: Path) -> bool:
+    """Whether every file that was stored can be seen: on a file system that lags, a folder comes before its files."""
+    try:
+        names = json.loads((folder / DIGESTS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return all((folder / name).is_file() for name in names)
+
+
+@contextmanager
+def write_folder(final: Path) -> Iterator[Path]:
+    """A folder to fill; it gets its name, with its digests, when the block ends without an error, and not before."""
+    final.parent.mkdir(parents=True, exist_ok=True)
+    draft = final.with_name(f".{final.name}-{secrets.token_hex(4)}")
+    draft.mkdir()
+    try:
+        yield draft
+        digests = {path.relative_to(draft).as_posix(): digest_of(path) for path in files_of(draft)}
+        (draft / DIGESTS).write_text(json.dumps(digests, indent=1, sort_keys=True), encoding="utf-8")
+        for path in files_of(draft):
+            sync(path)
+        if final.exists() and not is_complete(final):
+            set_aside(final)
+        try:
+            draft.rename(final)
+        except OSError:
+            if not is_complete(final):  # else somebody has finished the same work in between
+                raise
+        sync(final.parent)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def open_folder(folder: Path) -> Path:
+    """The folder of an artefact, every byte of it checked.
+
+    Raises:
+        ArtefactError: it is damaged; it has been set aside, so that it is made again.
+    """
+    marks = tuple(_mark(path) for path in files_of(folder))
+    if _CHECKED.get(str(folder)) == marks and marks:
+        return folder
+    what = f"{folder.parent.name} {folder.name[:10]}"
+    fault = find_fault(folder)
+    if fault and folder.is_dir():
+        set_aside(folder)
+        raise ArtefactError(f"{what} {fault}; it was set aside and will be made again")
+    if fault:
+        raise ArtefactError(f"{what} is not there any more; it will be made again")
+    _CHECKED[str(folder)] = marks
+    return folder
+
+
+def find_fault(folder: Path) -> str:
+    """What is wrong with an artefact; empty if nothing is."""
+    try:
+        digests = dict(json.loads((folder / DIGESTS).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return "has no digests"
+    found = {path.relative_to(folder).as_posix(): path for path in files_of(folder) if path.name != DIGESTS}
+    if set(found) != set(digests):
+        return "does not have the files it was stored with"
+    damaged = [name for name, path in found.items() if digest_of(path) != digests[name]]
+    return f"is damaged ({', '.join(damaged)})" if damaged else ""
+
+
+def set_aside(folder: Path) -> None:
+    """Rename a folder that cannot be used, so that it can be looked at and is never used again."""
+    folder.rename(folder.with_name(f".damaged-{folder.name}-{secrets.token_hex(4)}"))
+
+
+def files_of(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def digest_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sync(path: Path) -> None:
+    """Bring a file, or the names in a folder, to the disk."""
+    if path.is_dir() and os.name != "posix":  # elsewhere a folder cannot be opened
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _mark(path: Path) -> tuple[str, int, int, int]:
+    status = path.stat()
+    return str(path), status.st_ino, status.st_size, status.st_mtime_ns

@@ -1,0 +1,151 @@
+"""Tripwires for anybody's released results: read the files, look for what cannot be, say what was found.
+
+    files -> rows -> runs -> checks -> findings
+
+The checks are pure: they see runs, and no file. What rounding and small test parts explain is not a finding; see
+``chance``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tabbench.results.audit.cells import filled_cells
+from tabbench.results.audit.collecting import Collection
+from tabbench.results.audit.findings import Check, Finding, make_finding
+from tabbench.results.audit.levels import chance_level
+from tabbench.results.audit.mapping import ColumnMap, read_mapping
+from tabbench.results.audit.parts import validation_equals_test
+from tabbench.results.audit.ranks import ranks_do_not_follow
+from tabbench.results.audit.release import Release
+from tabbench.results.audit.seeds import few_distinct_values, zero_spread
+from tabbench.results.audit.sizes import small_test_parts
+from tabbench.results.audit.units import mixed_units
+
+CHECKS = (
+    Check(
+        "validation-equals-test",
+        "validation equals test",
+        "runs",
+        "Scores that agree on every metric are of the same rows: settings and early stopping were chosen on the test "
+        "part, so the test score is too good.",
+        validation_equals_test,
+    ),
+    Check(
+        "chance-level",
+        "exactly chance level",
+        "scores",
+        "Such a score comes from a model that answers the same for every row: its training failed, and a table that "
+        "ranks it compares with a failure.",
+        chance_level,
+    ),
+    Check(
+        "few-distinct-values",
+        "too few distinct values over seeds",
+        "runs",
+        "Runs repeat the scores of other seeds more often than rounding explains: runs were copied or seeds used "
+        "twice, so there are fewer runs than it seems, and the spread is not that of independent ones.",
+        few_distinct_values,
+    ),
+    Check(
+        "zero-spread",
+        "spread of zero",
+        "cells",
+        "Runs that all give the same number are one run: the seed did not reach the training, or one result was "
+        "copied. The spread of such a cell was not measured.",
+        zero_spread,
+    ),
+    Check(
+        "small-test-part",
+        "test part smaller than the data promise",
+        "runs",
+        "Scores on a few of the test rows are those of a trial run, and cannot stand beside scores on all of them.",
+        small_test_parts,
+    ),
+    Check(
+        "mixed-units",
+        "mixed units",
+        "cells",
+        "Errors in the data's unit beside errors in standard deviations, or shares beside percentages, cannot be "
+        "compared or ranked.",
+        mixed_units,
+    ),
+    Check(
+        "filled-cells",
+        "cells that look filled",
+        "cells",
+        "Different methods or datasets do not give the same numbers this often, and no model scores below 0: missing "
+        "cells were filled, or results copied under another name.",
+        filled_cells,
+    ),
+    Check(
+        "ranks-do-not-follow",
+        "ranks that do not follow from the means",
+        "ranks",
+        "No rule for ties or missing cells gives these ranks from the means, rounded or not: they were computed from "
+        "other numbers than those that are shown.",
+        ranks_do_not_follow,
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What was looked at, and what was found."""
+
+    files: int
+    runs: int
+    datasets: int
+    findings: tuple[Finding, ...]
+    by_chance: tuple[dict[str, Any], ...]
+    """What looks like a finding and is not one, by check: ``check``, ``what``, ``count``, ``total``, ``unit``."""
+    not_checked: tuple[dict[str, str], ...]
+    """Checks that had nothing to look at: ``check``, ``what``, ``reason``."""
+    left_out: tuple[str, ...]
+    """What was not looked at, in lines for people."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "files": self.files,
+            "runs": self.runs,
+            "datasets": self.datasets,
+            "findings": [finding.to_json() for finding in self.findings],
+            "by_chance": list(self.by_chance),
+            "not_checked": list(self.not_checked),
+            "left_out": list(self.left_out),
+        }
+
+
+def audit_files(paths: Sequence[Path], mapping: Path | None = None) -> Audit:
+    """Check the results in files and folders.
+
+    Args:
+        paths: CSV, JSON or JSON Lines files, folders of such files, or results folders of tabbench.
+        mapping: a TOML file that says which columns or JSON paths hold what.
+
+    Raises:
+        UsageError: a file cannot be read, or nothing in it is a score.
+    """
+    collection = Collection(read_mapping(mapping) if mapping is not None else ColumnMap())
+    for path in dict.fromkeys(paths):
+        collection.add(path)
+    release = Release(collection.finish())
+    scored = [run for run in release.runs if run.scores]
+    looks = [(check, check.look(release)) for check in CHECKS]
+    seen = [(check, look) for check, look in looks if not isinstance(look, str)]
+    return Audit(
+        collection.files,
+        len(scored),
+        len({run.dataset for run in scored}),
+        tuple(make_finding(check, look) for check, look in seen if look.found),
+        tuple(
+            {"check": c.name, "what": c.what, "count": look.by_chance, "total": look.total, "unit": c.unit}
+            for c, look in seen
+            if look.by_chance
+        ),
+        tuple({"check": c.name, "what": c.what, "reason": look} for c, look in looks if isinstance(look, str)),
+        collection.left_out,
+    )

@@ -1,0 +1,148 @@
+"""From files to runs: what is used, and what is left out and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tabbench.errors import UsageError, did_you_mean
+from tabbench.results.audit.mapping import RECORDS, ColumnMap, name_entries
+from tabbench.results.audit.reading import Source, UnreadableError, find_files, look_up, read_release
+from tabbench.results.audit.rows import make_run
+from tabbench.results.audit.runs import Run, group
+
+Row = tuple[str, Mapping[str, Any]]
+"""Where it is, and what it holds."""
+NO_NUMBER = "without a score that is a number"
+NO_DATASET = "without the name of a dataset"
+SHOWN_NAMES = 12
+"""Columns that an error lists."""
+
+
+@dataclass
+class Collection:
+    """Runs of several files, and what was not used."""
+
+    mapping: ColumnMap
+    runs: list[Run] = field(default_factory=list)
+    files: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+    """Rows that are not used, by reason."""
+    unread: list[str] = field(default_factory=list)
+    """Sentences about files of folders that cannot be read."""
+    example: str = ""
+    """The first file."""
+    unused: list[str] = field(default_factory=list)
+    """Files without a run."""
+    names: dict[str, None] = field(default_factory=dict)
+    """All columns, or keys of JSON objects, in the order in which they come."""
+    mapped: set[str] = field(default_factory=set)
+    """Entries of the mapping file that some row or file has."""
+
+    def add(self, path: Path) -> None:
+        """Take the runs of a file, or of all files below a folder."""
+        sources, is_folder = find_files(path)
+        if not sources:
+            raise UsageError(f"{path}: there is no CSV or JSON file in this folder")
+        self.example = self.example or sources[0].name
+        for source in sources:
+            try:
+                rows = list(read_release(source, "" if source.is_record else self.mapping.rows))
+            except UnreadableError as error:
+                if not is_folder:
+                    raise
+                self.unread.append(str(error))
+                continue
+            found = self._take_records(rows) if source.is_record else self._take_rows(source, rows)
+            self.runs += found
+            self.files += bool(found)
+            self.unused += [] if found else [source.name]
+
+    def _take_rows(self, source: Source, rows: Sequence[Row]) -> list[Run]:
+        named = name_entries(self.mapping, source.path)
+        self.mapped |= {"path"} if named else set()
+        found = []
+        for where, row in rows:
+            self.names.update(dict.fromkeys(map(str, row)))
+            self.mapped |= {entry for entry in self.mapping.explicit if self.mapping.find(row, entry) is not None}
+            run = make_run(where, row, self.mapping, named)
+            if run is None or not (run.dataset or run.average_rank):
+                self.dropped[NO_NUMBER if run is None else NO_DATASET] += 1
+            else:
+                found.append(run)
+        return found
+
+    def _take_records(self, rows: Sequence[Row]) -> list[Run]:
+        """Records of tabbench: those that its tables show. The same predictions under several seeds are one run."""
+        found: dict[Any, Run] = {}
+        for where, row in rows:
+            if row.get("kind") == "trial":
+                continue
+            if row.get("status") != "ok" or row.get("flags"):
+                self.dropped["that failed or are flagged, which tables leave out too"] += 1
+                continue
+            run = make_run(where, row, RECORDS, {})
+            if run is None:
+                self.dropped[NO_NUMBER] += 1
+                continue
+            predictions = look_up(row, "hashes.predictions")
+            key = (run.cell, run.split, predictions if isinstance(predictions, str) else where)
+            if found.setdefault(key, run) is not run:
+                self.dropped["with the same predictions as another seed"] += 1
+        return list(found.values())
+
+    def finish(self) -> tuple[Run, ...]:
+        """All runs: rows with several metrics of one run are joined, rows that are there twice taken once.
+
+        Raises:
+            UsageError: there are none, or the mapping names what no file has.
+        """
+        self._check_mapping()
+        if not self.runs:
+            raise UsageError(self._why_nothing())
+        joined: list[Run] = []
+        numbered = enumerate(self.runs)
+        same = group(numbered, lambda item: (item[1].cell, item[1].split, item[1].seed or item[0]))
+        for members in same.values():
+            distinct = list({tuple(sorted(run.scores.items(), key=str)): run for _, run in members}.values())
+            self.dropped["that are there twice"] += len(members) - len(distinct)
+            joined += _join(distinct)
+        return tuple(joined)
+
+    def _check_mapping(self) -> None:
+        for entry in self.mapping.explicit:
+            if entry not in self.mapped and self.names:
+                place = self.mapping.columns[entry][0]
+                raise UsageError(f"{entry} = {place!r} in the mapping: no row has it.{did_you_mean(place, self.names)}")
+        if self.mapping.path is not None and "path" not in self.mapped:
+            raise UsageError(f"path in the mapping: no file fits it, for example {self.example}")
+
+    def _why_nothing(self) -> str:
+        if self.unread:
+            return f"no file can be read, for example {self.unread[0]}"
+        missing = "dataset" if self.dropped[NO_DATASET] else "test"
+        names = ", ".join(list(self.names)[:SHOWN_NAMES]) + (", ..." if len(self.names) > SHOWN_NAMES else "")
+        return (
+            f"{self.example}: nothing is named {missing!r}; there is: {names or 'nothing'}. "
+            f"Say what holds it in a mapping file (--mapping FILE)"
+        )
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What was not used, in lines for people."""
+        lines = [f"{count:,} row(s) {reason}" for reason, count in self.dropped.items() if count]
+        for what, files in (("without a run", self.unused), ("that cannot be read", self.unread)):
+            if files:
+                lines.append(f"{len(files):,} file(s) {what}, such as {files[0]}")
+        return tuple(lines)
+
+
+def _join(runs: Sequence[Run]) -> Sequence[Run]:
+    """Rows of one run as one, if each has metrics of its own."""
+    scores = {metric: score for run in runs for metric, score in run.scores.items()}
+    if len(runs) == 1 or len(scores) < sum(len(run.scores) for run in runs):
+        return runs
+    return [replace(runs[0], scores=scores)]

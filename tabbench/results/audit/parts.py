@@ -1,0 +1,81 @@
+"""Is the validation score the test score?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+from tabbench.results.audit import chance
+from tabbench.results.audit.findings import Look
+from tabbench.results.audit.release import Release
+from tabbench.results.audit.runs import PLAIN_COUNTS, Run, group, is_common, standard_deviation
+
+
+def validation_equals_test(release: Release) -> Look | str:
+    """Runs whose scores agree on validation and test: judged cell by cell, then by dataset, then all datasets."""
+    runs = [run for run in release.runs if _parts(run)]
+    if not runs:
+        return "no run has a validation score"
+    suspects: set[int] = set()
+    for key in (lambda run: run.cell, lambda run: run.column):
+        groups = list(group((run for run in runs if id(run) not in suspects), key).values())
+        unlikely = [each for each in groups if _chance_of_equal(release, each) < chance.UNBELIEVABLE / len(groups)]
+        suspects |= {id(run) for members in unlikely for run in members}
+    suspects |= {id(run) for members in _equal_columns(release, runs) for run in members}
+    equal = [run for run in runs if _is_equal(run)]
+    found = [(run, _show(run)) for run in equal if id(run) in suspects]
+    return Look(len(runs), found, len(equal) - len(found))
+
+
+def _equal_columns(release: Release, runs: Sequence[Run]) -> list[list[Run]]:
+    """Datasets in which half of the runs or more agree, if there are too many such datasets.
+
+    One dataset may have two parts that are equally hard; most of them do not.
+    """
+    columns = list(group((run for run in runs if _tells(run)), lambda run: run.column).values())
+    mostly = [members for members in columns if 2 * sum(map(_is_equal, members)) >= len(members)]
+    chances = [_chance_of_equal(release, members, half=True) for members in columns]
+    return mostly if chance.chance_of_several(len(mostly), chances) < chance.UNBELIEVABLE else []
+
+
+def _parts(run: Run) -> dict[str, tuple[float, float]]:
+    """Validation and test by metric."""
+    return {m: (s.validation.value, s.test.value) for m, s in run.scores.items() if s.validation is not None}
+
+
+def _is_equal(run: Run) -> bool:
+    return all(validation == test for validation, test in _parts(run).values())
+
+
+def _tells(run: Run) -> bool:
+    """Whether it is worth something as evidence: many honest runs are perfect on both parts."""
+    return not all(validation == test and is_common(test) for validation, test in _parts(run).values())
+
+
+def _show(run: Run) -> str:
+    metric = next(iter(_parts(run)))
+    score = run.scores[metric]
+    return f"{metric or 'score'} {score.validation} on validation, {score.test} on test"
+
+
+def _chance_of_equal(release: Release, runs: Sequence[Run], half: bool = False) -> float:
+    """Chance that so many runs agree, or half of them; by the metric that makes it least likely.
+
+    Runs with the same scores count once.
+    """
+    telling = [run for run in runs if _tells(run)]
+    equal = [run for run in telling if _is_equal(run)]
+    if not equal and not half:
+        return 1.0
+    chances = []
+    for metric in _parts((equal or telling)[0]):
+        members = [run for run in telling if metric in _parts(run)]
+        distinct = {(run.row, _parts(run)[metric]) for run in members}
+        ties = {(run.row, _parts(run)[metric]) for run in members if _is_equal(run)}
+        tests = group(distinct, lambda item: item[0]).values()
+        over_seeds = median(standard_deviation([test for _, (_, test) in row]) for row in tests)
+        middle = median(test for _, (_, test) in distinct)
+        count = (len(distinct) + 1) // 2 if half else len(ties)
+        spread = chance.Spread(middle, over_seeds, metric in PLAIN_COUNTS)
+        chances.append(chance.chance_of_equal_parts(count, len(distinct), spread, release.lattice(members, metric)))
+    return min(1.0, min(chances) * len(chances))

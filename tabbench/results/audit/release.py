@@ -1,0 +1,140 @@
+"""All runs of a release together: to how many digits they are written, and which scores are possible."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from statistics import median
+from typing import Any, cast
+
+from tabbench.results.audit.chance import Lattice, find_lattice, least_step, step_of_ties
+from tabbench.results.audit.runs import COUNTED, HIGHER, LOWER, PLAIN_COUNTS, Column, Run, group, values_of
+
+
+@dataclass(frozen=True)
+class Release:
+    """All runs of a release, and what they have in common."""
+
+    runs: tuple[Run, ...]
+    _cache: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @cached_property
+    def _columns(self) -> dict[tuple[Column, str], list[float]]:
+        """Test scores by dataset and metric."""
+        found: dict[tuple[Column, str], list[float]] = defaultdict(list)
+        for run in self.runs:
+            for metric, score in run.scores.items():
+                found[run.column, metric].append(score.test.value)
+        return dict(found)
+
+    @cached_property
+    def _validation(self) -> dict[tuple[Column, str], list[float]]:
+        """Validation scores by dataset and metric."""
+        found: dict[tuple[Column, str], list[float]] = defaultdict(list)
+        for run in self.runs:
+            for metric, score in run.scores.items():
+                if score.validation is not None:
+                    found[run.column, metric].append(score.validation.value)
+        return dict(found)
+
+    @cached_property
+    def _decimals(self) -> dict[Hashable, int]:
+        """Most digits after the point by metric and row, and by metric and column."""
+        most: dict[Hashable, int] = {}
+        for run in self.runs:
+            for metric, score in run.scores.items():
+                for key in ((metric, run.row), (metric, run.column)):
+                    most[key] = max(most.get(key, -9), score.test.decimals)
+        return most
+
+    def rounding(self, run: Run, metric: str) -> float:
+        """The step between two numbers as they are written where this run stands.
+
+        Zeros at the end may have been left out, so one number does not tell: its row and its column do.
+        """
+        return float(10.0 ** -min(self._decimals[metric, run.row], self._decimals[metric, run.column]))
+
+    @cached_property
+    def std_rounding(self) -> dict[str, float]:
+        """The step between two standard deviations as they are written, by metric."""
+        found: dict[str, float] = {}
+        for run in self.runs:
+            for metric, score in run.scores.items():
+                if score.std is not None:
+                    found[metric] = min(found.get(metric, 1.0), 10.0**-score.std.decimals)
+        return found
+
+    def scale(self, column: Column, metric: str) -> float:
+        """100 if a share is, or may be, printed in percent on this dataset; else 1."""
+        is_percent = self._is_counted(column, metric, 100.0) and self._summary(column, metric)[1] > 1.5
+        return 100.0 if is_percent else 1.0
+
+    def _is_counted(self, column: Column, metric: str, top: float) -> bool:
+        """Whether a metric is, or may be, one with few possible values."""
+        return metric in COUNTED or (metric not in LOWER | HIGHER and self.within(column, metric, top))
+
+    def within(self, column: Column, metric: str, top: float) -> bool:
+        """Whether all scores of a dataset are between 0 and ``top``."""
+        low, _, high = self._summary(column, metric)
+        return low >= 0 and high <= top
+
+    def _summary(self, column: Column, metric: str) -> tuple[float, float, float]:
+        """The smallest score, the one in the middle, and the largest."""
+        key = ("summary", column, metric)
+        if key not in self._cache:
+            values = self._columns[column, metric]
+            self._cache[key] = (min(values), median(values), max(values))
+        return cast("tuple[float, float, float]", self._cache[key])
+
+    def lattice(self, runs: Sequence[Run], metric: str, own: bool = False) -> Lattice:
+        """Which scores are possible for these runs of one dataset; with ``own``, as their own scores alone tell."""
+        key = ("lattice", runs[0].column, metric, frozenset(run.row for run in runs), own)
+        if key not in self._cache:
+            column = runs[0].column
+            scale = self.scale(column, metric)
+            lattice = self._find_lattice(runs, metric, own).scaled(scale)
+            if metric not in PLAIN_COUNTS and self._is_counted(column, metric, scale):
+                least = least_step(metric == "auroc", [run.n_test for run in runs if run.n_test]) * scale
+                lattice = lattice.coarsened(max(least, self._step_of_ties(column, metric)))
+            self._cache[key] = lattice
+        return cast("Lattice", self._cache[key])
+
+    def _find_lattice(self, runs: Sequence[Run], metric: str, own: bool) -> Lattice:
+        column = runs[0].column
+        scale = self.scale(column, metric)
+        rounding = max(self.rounding(run, metric) for run in runs) / scale
+        known = [run.n_test for run in runs if run.n_test]
+        values = [value / scale for value in values_of(runs, metric)]
+        lattice = find_lattice(values, rounding, self._is_counted(column, metric, scale), known)
+        if own or known or lattice.least is None:
+            return lattice
+        # Few scores do not tell on how many rows they were counted. All of the dataset may, or those on validation.
+        others = [self._column_lattice(column, metric, rounding, part) for part in (self._columns, self._validation)]
+        sure = [other for other in others if other is not None and other.least is None]
+        guesses = [lattice, *(other for other in others if other is not None)]
+        return sure[0] if sure else max(guesses, key=lambda guess: guess.least or 0)
+
+    def _step_of_ties(self, column: Column, metric: str) -> float:
+        """The step between neighbouring scores of a dataset, as ties between different methods tell it.
+
+        A mean over classes or a correlation has few possible values on few rows, though they are no shares of a count.
+        """
+        key = ("ties", column, metric)
+        if key not in self._cache:
+            scored = [run for run in self.runs if run.column == column and metric in run.scores]
+            cells = [values_of(runs, metric) for runs in group(scored, lambda run: run.cell).values()]
+            self._cache[key] = step_of_ties(cells)
+        return cast("float", self._cache[key])
+
+    def _column_lattice(
+        self, column: Column, metric: str, rounding: float, scores: Mapping[tuple[Column, str], list[float]]
+    ) -> Lattice | None:
+        """The lattice of all scores of a dataset, on test or on validation."""
+        key = ("column lattice", column, metric, rounding, id(scores))
+        if key not in self._cache:
+            scale = self.scale(column, metric)
+            values = [value / scale for value in scores.get((column, metric), [])]
+            self._cache[key] = find_lattice(values, rounding, is_counted=True) if values else None
+        return cast("Lattice | None", self._cache[key])

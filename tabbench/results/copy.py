@@ -1,0 +1,153 @@
+"""The parquet copy of all records: made from the lines, believed only with its digest, and read a part at a time.
+
+results/records.parquet        a row per line, nested fields as JSON texts
+results/records.parquet.json   its digest, and how many bytes of each JSONL file are in it
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import itertools
+import json
+import os
+import secrets
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tabbench.results.record import COLUMNS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+NAME = "records.parquet"
+ROW_GROUP = 10_000
+"""Rows that are decoded at a time when a single record is looked up."""
+CHUNK = 1000
+"""Records that are Python objects at a time while the copy is made."""
+GRACE = 0.05
+"""Seconds that a writer may need between renaming the copy and renaming its digest."""
+
+
+@dataclass
+class Copy:
+    """A parquet copy whose digest was right when it was opened. It stays readable when it is replaced meanwhile."""
+
+    file: pa.OSFile
+    included: dict[str, int]
+    """Bytes of each JSONL file that are in it."""
+    _group: tuple[int, list[dict[str, Any]]] = field(default=(-1, []), repr=False)
+
+    def read(self, columns: Sequence[str]) -> pa.Table:
+        import pyarrow.parquet as pq
+
+        return pq.ParquetFile(self.file).read(list(columns))
+
+    def row(self, number: int) -> dict[str, Any]:
+        """One record as it was written."""
+        import pyarrow.parquet as pq
+
+        group, place = divmod(number, ROW_GROUP)
+        if self._group[0] != group:
+            self._group = group, pq.ParquetFile(self.file).read_row_group(group).to_pylist()
+        found = self._group[1][place]
+        return {
+            name: json.loads(value) if COLUMNS[name] == "json" else value
+            for name, value in found.items()
+            if value is not None
+        }
+
+
+def open_copy(root: Path) -> Copy | None:
+    """The copy of a results folder; None if there is none, or if it is damaged, outdated or not ours."""
+    for attempt in range(2):
+        found = _open(root)
+        if found is not None or attempt:
+            return found
+        time.sleep(GRACE if (root / NAME).exists() else 0.0)
+    return None
+
+
+def _open(root: Path) -> Copy | None:
+    import pyarrow as pa
+
+    try:
+        about = json.loads((root / f"{NAME}.json").read_text(encoding="utf-8"))
+        if about.pop("digest") != _digest(about):
+            return None
+        included = {str(name): int(size) for name, size in about["files"].items()}
+        sizes = {name: (root / "records" / name).stat().st_size for name in included}
+        if about["columns"] != list(COLUMNS) or any(sizes[name] < size for name, size in included.items()):
+            return None
+        file = pa.OSFile(str(root / NAME))  # opened before its digest is taken: what is read is what was checked
+        return Copy(file, included) if _sha256(root / NAME) == about["sha256"] else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def write_copy(root: Path, table: pa.Table, included: dict[str, int]) -> None:
+    """Replace the copy, then its digest; whoever reads in between does not believe the copy."""
+    import pyarrow.parquet as pq
+
+    draft = root / f".records-{secrets.token_hex(4)}.parquet"
+    about = draft.with_suffix(".json")
+    try:
+        pq.write_table(table, draft, compression="zstd", row_group_size=ROW_GROUP)
+        value = {"sha256": _sha256(draft), "columns": list(COLUMNS), "files": included}
+        about.write_text(json.dumps({**value, "digest": _digest(value)}), encoding="utf-8")
+        os.replace(draft, root / NAME)
+        os.replace(about, root / f"{NAME}.json")
+    finally:
+        draft.unlink(missing_ok=True)
+        about.unlink(missing_ok=True)
+
+
+def _digest(value: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def to_arrow(rows: Iterable[dict[str, Any]]) -> pa.Table:
+    """Checked records as an arrow table with all columns; only some of them are in memory as objects at a time."""
+    import pyarrow as pa
+
+    source = iter(rows)
+    collecting = gc.isenabled()
+    gc.disable()  # JSON has no cycles, and looking for them among a million fresh objects takes a third of the time
+    try:
+        parts = [_to_arrow(chunk) for chunk in iter(lambda: list(itertools.islice(source, CHUNK)), [])]
+    finally:
+        if collecting:
+            gc.enable()
+    return pa.concat_tables(parts) if parts else _to_arrow([])
+
+
+def _to_arrow(rows: Sequence[dict[str, Any]]) -> pa.Table:
+    import orjson
+    import pyarrow as pa
+
+    types = {"string": pa.string(), "int64": pa.int64(), "double": pa.float64(), "bool": pa.bool_()}
+    arrays = []
+    for name, kind in COLUMNS.items():
+        values = [row.get(name) for row in rows]
+        if kind == "json":
+            texts = [None if value is None else orjson.dumps(value) for value in values]
+            arrays.append(pa.array(texts, pa.binary()).cast(pa.string()))
+        else:
+            arrays.append(pa.array(values, types[kind]))
+    return pa.table(arrays, names=list(COLUMNS))
+
+
+_KNOWN: dict[tuple[int, int, int, int], str] = {}
+"""Digests of files that have not changed since this process looked at them."""
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        status = os.fstat(file.fileno())
+        known = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+        if known not in _KNOWN:
+            _KNOWN[known] = hashlib.file_digest(file, "sha256").hexdigest()
+    return _KNOWN[known]

@@ -1,0 +1,169 @@
+"""Who works in a results folder: each driver leaves signs of life, which anybody can read.
+
+    results/drivers/ID.json     what a driver is doing, renamed into place every few seconds
+
+No lock is needed to read or to write them. A sign of life is a number that grows: clocks of two machines need not
+agree.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import socket
+import sys
+import threading
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+BEAT_EVERY = 5.0
+"""Seconds between two signs of life."""
+DEAD_AFTER = 60.0
+"""Seconds without a sign of life after which a driver counts as dead."""
+KEEP = 7 * 86400.0
+"""Seconds for which the last words of a driver are kept."""
+End = Literal["", "done", "failed", "interrupted"]
+
+
+@dataclass(frozen=True)
+class RunningJob:
+    """A job that is under way."""
+
+    label: str
+    kind: str
+    node: str
+    since: float
+    """Seconds since 1970."""
+    step: int = 0
+    total: int = 0
+    queued: bool = False
+    """A scheduler has it and has not started it yet."""
+
+
+@dataclass(frozen=True)
+class Driver:
+    """What a driver says of itself."""
+
+    id: str
+    host: str
+    pid: int
+    executor: str
+    command: str
+    started: float
+    time: float
+    """When it said so, by its own clock."""
+    beat: int = 0
+    ended: End = ""
+    """How it ended; empty while it works."""
+    slots: int = 0
+    total: int = 0
+    done: int = 0
+    failed: int = 0
+    ready: int = 0
+    """Jobs that could start if there were room."""
+    blocked: int = 0
+    """Steps that wait for other steps."""
+    left: float | None = None
+    """Seconds, as far as anybody can tell."""
+    waiting_for: str = ""
+    """Why ready jobs do not start, if they have not for a while."""
+    last_error: str = ""
+    jobs: tuple[RunningJob, ...] = field(default=())
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Driver:
+        known = {name: value[name] for name in cls.__dataclass_fields__ if name in value}
+        jobs = tuple(RunningJob(**job) for job in known.pop("jobs", []))
+        return cls(**known, jobs=jobs)
+
+    def is_alive(self, now: float | None = None) -> bool:
+        """Whether it works: by its process if that is on this machine, otherwise by its last sign of life."""
+        if self.ended:
+            return False
+        if self.host == socket.gethostname():
+            return _is_running(self.pid, self.started)
+        return (now or time.time()) - self.time < DEAD_AFTER
+
+
+def _is_running(pid: int, started: float) -> bool:
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        return process.status() != psutil.STATUS_ZOMBIE and process.create_time() <= started + 1
+    except psutil.Error:
+        return False
+
+
+def read_drivers(root: Path) -> list[Driver]:
+    """All drivers of a results folder that anything is known of, the latest first."""
+    found = [read_driver(root, path.stem) for path in (root / "drivers").glob("*.json")]
+    known = [driver for driver in found if driver is not None]  # the others were removed meanwhile, or are not ours
+    return sorted(known, key=lambda driver: driver.started, reverse=True)
+
+
+def read_driver(root: Path, name: str) -> Driver | None:
+    """One driver, by its id; None if nothing is known of it."""
+    try:
+        return Driver.from_json(json.loads((root / "drivers" / f"{name}.json").read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+class Presence:
+    """The signs of life of this driver, from a thread of its own: a busy driver is not a dead one."""
+
+    def __init__(self, root: Path, executor: str = "") -> None:
+        self.folder = root / "drivers"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        _sweep(self.folder)
+        host, pid, now = socket.gethostname(), os.getpid(), time.time()
+        stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now))
+        self.id = f"{stamp}-{host}-{pid}-{secrets.token_hex(3)}"
+        self.state = Driver(self.id, host, pid, executor, " ".join(sys.argv), now, now)
+        self.beats = 0
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._write()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def update(self, **changes: Any) -> None:
+        """Say something new, with the next sign of life."""
+        self.state = Driver(**{**_fields(self.state), **changes})
+
+    def close(self, ended: End) -> None:
+        """The last words."""
+        self._stop.set()
+        self._thread.join(BEAT_EVERY)
+        self.update(ended=ended, jobs=(), ready=0, blocked=0, left=None, waiting_for="")
+        self._write()
+
+    def _run(self) -> None:
+        while not self._stop.wait(BEAT_EVERY):
+            self._write()
+
+    def _write(self) -> None:
+        with self._lock:
+            self.beats += 1
+            said = {**asdict(self.state), "beat": self.beats, "time": time.time()}
+            draft = self.folder / f".{self.id}"
+            with contextlib.suppress(OSError):  # a full disk must not end a run
+                draft.write_text(json.dumps(said), encoding="utf-8")
+                os.replace(draft, self.folder / f"{self.id}.json")
+
+
+def _fields(state: Driver) -> dict[str, Any]:
+    return {name: getattr(state, name) for name in state.__dataclass_fields__}
+
+
+def _sweep(folder: Path) -> None:
+    """Forget drivers that ended long ago."""
+    for path in folder.iterdir():
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime > KEEP:
+                path.unlink()

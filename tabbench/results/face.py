@@ -1,0 +1,114 @@
+"""Results for notebooks and scripts: records as a DataFrame, tables, a report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tabbench.errors import UsageError
+from tabbench.results.store import Store
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from tabbench.results.formats import By, Tabular
+
+
+@dataclass(frozen=True)
+class Results:
+    """A results folder, or the part of it that one run is about."""
+
+    store: Store
+    only: Sequence[str] | None = None
+    """Keys of the records of a run; None for the whole folder."""
+    names: Mapping[str, str] | None = None
+    """What a run calls its datasets, by the start of their keys."""
+    failures: Sequence[str] = ()
+    """What failed in this run, one line each."""
+
+    def records(self, trials: bool = False) -> pd.DataFrame:
+        """One row per record, one column per field of ``Record``; with ``trials``, those of tuning too."""
+        import pandas as pd
+
+        wanted = None if self.only is None else set(self.only)
+        found = [
+            record.to_json()
+            for record in self.store.records()
+            if (trials or record.kind == "result") and (wanted is None or record.key in wanted)
+        ]
+        return pd.DataFrame(found)
+
+    def table(self, metric: str = "rank", *, by: By | None = None, **options: Any) -> TableView:
+        """The table of ``tabbench table``; ``metric="gain"`` gives paired differences to the controls.
+
+        Args:
+            metric: as of the command.
+            by: an axis to lay side by side: ssl, model, labels or protocol.
+            **options: those of ``tabbench.results.tabulate.tabulate``.
+        """
+        from tabbench.results.gains import tabulate_gains
+        from tabbench.results.tabulate import tabulate
+
+        chosen = {"only": self.only, "names": self.names, **options}
+        if metric == "gain":
+            return TableView(tabulate_gains(self.store, **chosen), by)
+        return TableView(tabulate(self.store, metric, **chosen), by)
+
+    def report(self, path: str | Path) -> Path:
+        """Write the page of ``tabbench report``; returns where it is."""
+        from tabbench.results.page import write_report
+
+        write_report(self.store, Path(path))
+        return Path(path)
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+
+@dataclass(frozen=True)
+class TableView:
+    """A table with a face: text in a terminal, HTML in a notebook, LaTeX in a paper."""
+
+    values: Tabular
+    by: By | None = None
+
+    def to_frame(self) -> pd.DataFrame:
+        """One line per cell, with full precision."""
+        import pandas as pd
+
+        from tabbench.results.formats import table_lines
+
+        names, *lines = table_lines(self.values)
+        return pd.DataFrame(lines, columns=names)
+
+    def to_latex(self) -> str:
+        """For a paper, with booktabs."""
+        return self.to_text("latex")
+
+    def to_markdown(self) -> str:
+        return self.to_text("markdown")
+
+    def to_text(self, layout: str) -> str:
+        """In any format of ``tabbench table --format``."""
+        from tabbench.results.formats import format_table
+
+        return format_table(self.values, layout, self.by)
+
+    def __str__(self) -> str:
+        return self.to_text("terminal")
+
+    def _repr_html_(self) -> str:
+        return self.to_text("html")
+
+
+def open_results(folder: Path) -> Results:
+    """The results in a folder.
+
+    Raises:
+        UsageError: there are none.
+    """
+    if not (folder / "records").is_dir():
+        raise UsageError(f"{folder} is not a results folder: it has no folder 'records'")
+    return Results(Store(folder))

@@ -1,0 +1,120 @@
+"""Gains, and our figures beside published ones: as text cells, and as lines for programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tabbench.results.formats.grid import Grid, Text, interval_text, unit_name
+from tabbench.results.formats.notes import left_out_notes, score_notes, settings_notes, variant_marks
+from tabbench.results.gains import GainRow, GainTable
+from tabbench.results.published import ComparedCell, PublishedComparison
+from tabbench.results.selection import ALL_LABELS
+from tabbench.results.statistics import Gain, GainSummary
+
+
+def gain_grid(made: GainTable) -> Grid:
+    """Two lines for each method with a model: over raw features, and over its untrained encoder."""
+    rows = [row.row for row in made.rows]
+    protocols, labels = {row.protocol for row in rows}, {row.labels for row in rows}
+    headers = ["SSL", "model"] + ["protocol"] * (len(protocols) > 1) + ["labels"] * bool(labels - {ALL_LABELS})
+    names = [*headers, "gain over"]
+    headers = [*names, *(f"{name}\n({unit_name(made.units[name])})" for name in made.datasets)]
+    headers += ["helps / hurts / not shown", "mean gain\n(% of error)"]
+    marks = variant_marks(rows)
+    lines: list[list[Text]] = []
+    rules: list[int] = []
+    for number, row in enumerate(made.rows):
+        mark = f" [{marks[row.row.variant]}]" if row.row.variant else ""
+        named = [row.row.ssl + mark + " *" * row.row.uses_labels, row.row.model]
+        named += [row.row.protocol] * (len(protocols) > 1) + [row.row.labels] * bool(labels - {ALL_LABELS})
+        if number and row.row.group != made.rows[number - 1].row.group:
+            rules.append(len(lines))
+        for control, summary in (("none", row.over_none), ("untrained", row.over_untrained)):
+            if summary != GainSummary(0, 0, 0, 0, None):
+                lines.append([Text(text) for text in [*named, control]] + _gain_cells(made, row, control, summary))
+    about = f"fidelity {made.fidelity}; paired differences, better is positive; 95 % intervals over splits."
+    notes = [about] if rows else []
+    notes += settings_notes(rows)
+    if any(row.uses_labels for row in rows):
+        notes.append("* uses labels in its first stage.")
+    return Grid(headers, lines, notes + left_out_notes(made.left_out), len(names), frozenset(rules))
+
+
+def _gain_cells(made: GainTable, row: GainRow, control: str, summary: GainSummary) -> list[Text]:
+    cells = []
+    for name in made.datasets:
+        cell = row.cells.get(name)
+        gain = None if cell is None else cell.to_none if control == "none" else cell.to_untrained
+        cells.append(Text(gain_text(gain), "best" if gain is not None and gain.verdict == "helps" else ""))
+    cells.append(Text(f"{summary.helped} / {summary.hurt} / {summary.not_shown + summary.not_estimable}"))
+    return [*cells, Text("-" if summary.percent is None else f"{summary.percent:+.1f}")]
+
+
+def gain_text(gain: Gain | None) -> str:
+    """``+0.012 [+0.003, +0.021] helps``."""
+    if gain is None or gain.mean is None:
+        return "-"
+    text = interval_text(gain.mean, gain.low, gain.high, "+")
+    return text if gain.verdict == "not estimable" else f"{text} {gain.verdict}"
+
+
+def gain_lines(made: GainTable) -> list[list[Any]]:
+    """One line per gain; the names of the columns first."""
+    names = "ssl model variant protocol labels dataset metric control mean low high n verdict percent"
+    lines: list[list[Any]] = [names.split()]
+    for row in made.rows:
+        named = [row.row.ssl, row.row.model, row.row.variant, row.row.protocol, row.row.labels]
+        for name, cell in row.cells.items():
+            for control, gain in (("none", cell.to_none), ("untrained", cell.to_untrained)):
+                if gain is not None:
+                    lines.append([*named, name, made.units[name], control, gain.mean, gain.low, gain.high, gain.n,
+                                  gain.verdict, gain.percent])  # fmt: skip
+    return lines
+
+
+def compared_grid(made: PublishedComparison) -> Grid:
+    """``own / published (difference)`` in each cell."""
+    headers = ["SSL", "model", *made.datasets, "own rank", "printed rank", "recomputed rank"]
+    lines: list[list[Text]] = []
+    caveats: dict[str, int] = {}
+    marks = variant_marks(made.table.rows)
+    for row in made.rows:
+        variant = "" if row.own is None else row.own.variant
+        line = [f"{row.ssl} [{marks[variant]}]" if variant else row.ssl, row.model]
+        for name in made.datasets:
+            cell = row.cells[name]
+            mark = ""
+            if cell.published is not None and cell.published.caveat:
+                mark = f" [{caveats.setdefault(cell.published.caveat, len(caveats) + 1)}]"
+            line.append(_compared(cell) + mark)
+        own_rank = None if row.own is None else row.own.average_rank
+        line += ["" if rank is None else f"{rank:.2f}" for rank in (own_rank, row.published_rank, row.recomputed_rank)]
+        lines.append([Text(text) for text in line])
+    rules = made.table.convention
+    notes = [f"own / published (difference), in the published unit; against {made.reference}."]
+    notes += [f"Recomputed ranks: from the printed means, ties {rules['ties']}, missing cells {rules['missing']}."]
+    notes += [f"[{number}] {caveat}" for caveat, number in caveats.items()]
+    return Grid(headers, lines, notes + score_notes(made.table, with_spread=False))
+
+
+def _compared(cell: ComparedCell) -> str:
+    own = "-" if cell.own_mean is None else f"{cell.own_mean:.3f}"
+    if cell.published is None:
+        return own if own != "-" else ""
+    difference = "" if cell.difference is None else f" ({cell.difference:+.3f})"
+    return f"{own} / {cell.published.mean:.3f}{difference}"
+
+
+def compared_lines(made: PublishedComparison) -> list[list[Any]]:
+    """One line per cell, with full precision and its caveat; the names of the columns first."""
+    names = "ssl model variant dataset own n published published_std difference caveat own_rank published_rank"
+    lines: list[list[Any]] = [[*names.split(), "recomputed_rank"]]
+    for row in made.rows:
+        own_rank, variant = (None, "") if row.own is None else (row.own.average_rank, row.own.variant)
+        for name in made.datasets:
+            cell, theirs = row.cells[name], row.cells[name].published
+            published = [None, None] if theirs is None else [theirs.mean, theirs.std]
+            caveat = "" if theirs is None else theirs.caveat
+            lines.append([row.ssl, row.model, variant, name, cell.own_mean, cell.own["n"], *published, cell.difference,
+                          caveat, own_rank, row.published_rank, row.recomputed_rank])  # fmt: skip
+    return lines

@@ -1,0 +1,149 @@
+"""What the reader of a table must know, in sentences below it."""
+
+from __future__ import annotations
+
+import string
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from tabbench.results.selection import RAW, describe_budget
+from tabbench.results.tabulate import FEW_TEST_ROWS
+
+if TYPE_CHECKING:
+    from tabbench.results.tabulate import Cell, Row, ScoreTable
+
+SHORT = 24
+"""Longer settings of a row stand below the table."""
+NOTES = 5
+"""How many notes on datasets are printed."""
+NAMED = 4
+"""How many rows are named for each reason to leave records out."""
+
+
+def score_notes(made: ScoreTable, with_spread: bool = True) -> list[str]:
+    """Below a table of scores; ``with_spread`` if its cells show spread and ranks."""
+    lines = []
+    if made.rows:
+        lines.append(_about_cells(made, with_spread))
+    if made.metric == "rank" and with_spread:
+        rules = {"last": "missing cells are ranked last", "skip": "missing cells are not ranked"}
+        lines.append(
+            f"Ranks in parentheses: per dataset on means, ties get the {made.convention['ties']} rank, "
+            f"{rules[made.convention['missing']]}."
+        )
+    if len(made.criteria) > 1:
+        lines.append("Rows of a group share a letter if they cannot be told apart (95 %, over datasets and splits).")
+    else:
+        lines += made.criteria.values()
+    lines += settings_notes(made.rows)
+    if len({row.group for row in made.rows}) > 1:
+        lines.append("Each group has its own ranks.")
+    if len({row.group.protocol for row in made.rows}) > 1 and any(row.protocol == RAW for row in made.rows):
+        lines.append("Raw rows are shown with every protocol; they were run once.")
+    if any(row.uses_labels for row in made.rows):
+        lines.append("* uses labels in its first stage: ranked apart from label-free rows.")
+    if any(made.has_few_test_rows(name) for name in made.datasets):
+        lines.append(f"† fewer than {FEW_TEST_ROWS} test rows: one row more or less changes the score by a lot.")
+    return lines + _coverage(made) + _data_notes(made) + left_out_notes(made.left_out)
+
+
+def _data_notes(made: ScoreTable) -> list[str]:
+    told = [f"note on {name}: {note}" for name, notes in made.data_notes.items() for note in notes]
+    more = len(told) - NOTES
+    return told[:NOTES] + ([f"{more} more notes: see tabbench report, or --format json."] if more > 0 else [])
+
+
+def _about_cells(made: ScoreTable, with_spread: bool) -> str:
+    counts = sorted({cell.n for row in made.rows for cell in row.cells.values() if cell.n}) or [0]
+    number = "-".join(str(count) for count in (counts[0], counts[-1])) if len(counts) > 1 else str(counts[0])
+    records = "1 record per cell" if number == "1" else f"{number} records per cell"
+    if with_spread and counts[-1] > 1:
+        spread = "95 % interval over splits" if made.criteria else "standard deviation over splits and seeds"
+        records += f", mean with its {spread}" if made.criteria else f", mean ± {spread}"
+    budgets = {row.budget for row in made.rows}
+    tuning = describe_budget(budgets.pop()) if len(budgets) == 1 else "different tuning budgets"
+    return f"fidelity {made.fidelity}; {tuning}; {records}."
+
+
+def row_name(row: Row) -> str:
+    return f"{row.ssl} + {row.model}"
+
+
+def _coverage(made: ScoreTable) -> list[str]:
+    """Which results did not count because other rows lack them, and which cells are partial."""
+    more: dict[str, str] = {}
+    for row in made.rows:
+        for name, cell in row.cells.items():
+            if cell.aside and cell.n:
+                more.setdefault(row_name(row), f"{_more(cell)} on {name}")
+    lines = []
+    if more:
+        named = [f"{name} has {text}" for name, text in list(more.items())[:NAMED]]
+        rest = f"; {len(more) - NAMED} more rows have more results too" if len(more) > NAMED else ""
+        lines.append(
+            f"left aside: {'; '.join(named)}{rest}. Rows are compared on the splits and seeds that all of them have "
+            "(--common none shows all)."
+        )
+    cells = [cell for row in made.rows for cell in row.cells.values()]
+    if any(cell.found and not cell.n for cell in cells):
+        lines.append(
+            "not shared: there is no split and seed that all rows have here (--common none shows each row's own)."
+        )
+    if any(cell.is_partial for cell in cells):
+        lines.append("n/m: the row has n of the m results that rows have here.")
+    if made.convention["common"] == "none" and any(cell.is_partial for cell in cells):
+        lines.append("No ranks where rows differ in their splits or seeds.")
+    if any(not cell.found and cell.incomplete for cell in cells):
+        lines.append("left out: all records of this cell failed or are flagged.")
+    return lines
+
+
+def _more(cell: Cell) -> str:
+    """``4 more splits``; results, if a split is compared with some of its seeds."""
+    compared = {split for split, _ in cell.results}
+    aside = {split for split, _ in cell.found if split not in compared}
+    whole = all(split in aside for split, seed in cell.found if (split, seed) not in cell.results)
+    count, word = (len(aside), "split") if whole else (cell.aside, "result")
+    return f"{count} more {word}{'s' * (count != 1)}"
+
+
+def variant_marks(rows: Iterable[Row]) -> dict[str, str]:
+    """How each set of settings is named in the table: short ones by themselves, long ones by a letter."""
+    variants = list(dict.fromkeys(row.variant for row in rows if row.variant))
+    letters = iter(string.ascii_lowercase)
+    return {variant: variant if len(variant) <= SHORT else next(letters, variant) for variant in variants}
+
+
+def settings_notes(rows: Iterable[Row]) -> list[str]:
+    """What the letters of long settings stand for."""
+    return [f"[{mark}] {variant}" for variant, mark in variant_marks(rows).items() if mark != variant]
+
+
+def left_out_notes(left_out: list[dict[str, Any]]) -> list[str]:
+    """A line for each reason, with the rows that it hit."""
+    lines = [f"left out: {_records(item['records'])}, {item['reason']}" for item in left_out if "records" in item]
+    places: dict[str, Counter[str]] = {}
+    for item in left_out:
+        if "key" in item:
+            place = f"{item['ssl']} + {item['model']} on {item['data']}"
+            places.setdefault(str(item["reason"]), Counter())[place] += 1
+    for reason, hit in sorted(places.items(), key=lambda pair: -pair[1].total()):
+        names = ", ".join(list(hit)[:NAMED]) + (f" and {len(hit) - NAMED} more" if len(hit) > NAMED else "")
+        lines.append(f"left out: {_records(hit.total())} of {names}: {reason}")
+    return lines + [f"skipped: {text}" for text in skipped_pairs(left_out)]
+
+
+def skipped_pairs(left_out: list[dict[str, Any]]) -> list[str]:
+    """Pairs that took no part, and why."""
+    found = []
+    for item in left_out:
+        if not {"key", "records"} & item.keys():
+            labels = f"{item['labels']} labels" if item.get("labels") else ""
+            place = ", ".join(filter(None, [item.get("protocol"), item.get("data"), labels]))
+            found.append(f"{item.get('ssl')} + {item.get('model')} ({place}): {item.get('reason')}")
+    return found
+
+
+def _records(count: int) -> str:
+    return "1 record" if count == 1 else f"{count} records"

@@ -1,0 +1,206 @@
+"""A table of scores as text cells, with one of its axes side by side if asked for, and as lines for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from tabbench.results.formats.grid import Grid, Place, Text, figure, interval_text, number_style, unit_name
+from tabbench.results.formats.notes import score_notes, variant_marks
+from tabbench.results.gains import split_settings
+from tabbench.results.labels import equivalents
+from tabbench.results.selection import ALL_LABELS, SPLIT_RULE
+from tabbench.results.tabulate import Cell, Row, ScoreTable, labels_order
+
+By = Literal["ssl", "model", "labels", "protocol"]
+AXES: tuple[By, ...] = ("ssl", "model", "labels", "protocol")
+
+
+@dataclass
+class _Line:
+    """A line of the grid: the rows that it shows, by the value of the axis that is side by side."""
+
+    names: list[str]
+    group: tuple[Any, ...]
+    rows: dict[str, Row] = field(default_factory=dict)
+
+
+def score_grid(made: ScoreTable, by: By | None = None) -> Grid:
+    """Headers and cells for people.
+
+    Args:
+        made: the table.
+        by: an axis that is set side by side: each dataset has one column per value of it.
+    """
+    titles, naming = _naming(made, by)
+    lines = _lines(made, by, naming)
+    values = sorted({value for line in lines for value in line.rows}, key=_value_order(by))
+    columns = [(value, name) for value in values for name in _datasets(made, by, value)]
+    ranked = made.metric == "rank"
+    headers = [*titles]
+    for value in values:
+        headers += [_header(made, name, value if by else "") for each, name in columns if each == value]
+        if ranked:
+            headers.append(f"average rank\n{value}" if by else "average rank")
+    equal = equivalents(made) if by == "labels" else {}
+    places = _places(made)
+    body = []
+    for line in lines:
+        cells = [Text(name) for name in line.names]
+        for value in values:
+            row = line.rows.get(value)
+            here = [name for each, name in columns if each == value]
+            cells += [_cell(made, row, name, places, equal.get((id(row), name), "")) for name in here]
+            if ranked:
+                cells.append(Text(_average(row)))
+        body.append(cells)
+    rules = frozenset(i for i in range(1, len(lines)) if lines[i].group != lines[i - 1].group)
+    notes = score_notes(made)
+    if equal:
+        notes.append("In brackets: how many labels raw features need to reach the same score, by interpolation.")
+    return Grid(headers, body, notes, len(titles), rules)
+
+
+def _naming(made: ScoreTable, by: By | None) -> tuple[list[str], list[Any]]:
+    """The columns that name a row, and how to fill them; an axis with one value needs no column."""
+    marks = variant_marks(made.rows)
+    several_budgets = len({row.budget for row in made.rows}) > 1
+
+    def ssl(row: Row) -> str:
+        mark = f" [{marks[row.variant]}]" if row.variant else ""
+        trials = f" ({row.budget[0]} + {row.budget[1]} trials)" if several_budgets else ""
+        return row.ssl + mark + trials + (" *" if row.uses_labels else "")
+
+    def own(name: str, settings: str) -> str:
+        return f"{name} [{settings}]" if settings else name
+
+    columns: dict[str, Any] = {"SSL": ssl, "model": lambda row: row.model}
+    if by == "ssl":
+        columns = {"model": lambda row: own(row.model, split_settings(row.variant, row.model)[1])}
+    if by == "model":
+        columns = {"SSL": lambda row: own(row.ssl, split_settings(row.variant, row.model)[0])}
+    if by != "protocol" and len({row.group.protocol for row in made.rows}) > 1:
+        columns["protocol"] = lambda row: row.group.protocol if by == "ssl" else row.protocol
+    if by != "labels" and {row.labels for row in made.rows} - {ALL_LABELS}:
+        columns["labels"] = lambda row: row.labels
+    if {row.group.split_rule for row in made.rows} - {SPLIT_RULE}:
+        columns["split"] = lambda row: row.group.split_rule
+    if {row.group.main_metric for row in made.rows} - {""}:
+        columns["main metric"] = lambda row: row.group.main_metric or "default"
+    return list(columns), list(columns.values())
+
+
+def _lines(made: ScoreTable, by: By | None, naming: Sequence[Any]) -> list[_Line]:
+    found: dict[tuple[Any, ...], _Line] = {}
+    for row in made.rows:
+        group = row.group
+        if by == "labels":
+            group = group._replace(labels="")
+        if by == "protocol":
+            group = group._replace(protocol="")
+        theirs, own = split_settings(row.variant, row.model)
+        identity: tuple[str, ...] = (row.ssl, row.model, row.variant)
+        if by == "ssl":
+            identity = (row.model, own)
+        if by == "model":
+            identity = (row.ssl, theirs)
+        line = found.setdefault((*identity, row.budget, group), _Line([name(row) for name in naming], group))
+        line.rows[_axis_value(row, by)] = row
+    # Rows come in order of their own group's ranks: lines of one group stay together.
+    order = {group: number for number, group in enumerate(dict.fromkeys(line.group for line in found.values()))}
+    return sorted(found.values(), key=lambda line: order[line.group])
+
+
+def _axis_value(row: Row, by: By | None) -> str:
+    if by == "protocol":
+        return row.group.protocol
+    if by == "labels":
+        return row.labels
+    if by is None:
+        return ""
+    settings = split_settings(row.variant, row.model)[0 if by == "ssl" else 1]
+    name = row.ssl if by == "ssl" else row.model
+    return f"{name} [{settings}]" if settings else name
+
+
+def _value_order(by: By | None) -> Any:
+    return labels_order if by == "labels" else lambda value: (value != "frozen", value)
+
+
+def _datasets(made: ScoreTable, by: By | None, value: str) -> list[str]:
+    """Datasets that some row with this value has."""
+    if by is None:
+        return made.datasets
+    rows = [row for row in made.rows if _axis_value(row, by) == value]
+    return [name for name in made.datasets if any(row.cells[name].found for row in rows)]
+
+
+def _header(made: ScoreTable, name: str, value: str) -> str:
+    few = " †" if made.has_few_test_rows(name) else ""
+    return f"{name}{f' {value}' if value else ''}\n({unit_name(made.units[name])}){few}"
+
+
+def _average(row: Row | None) -> str:
+    if row is None or row.average_rank is None:
+        return ""
+    text = f"{row.average_rank:.2f}"
+    if row.rank_interval is not None and None not in row.rank_interval:
+        text += f" [{row.rank_interval[0]:.1f}, {row.rank_interval[1]:.1f}]"
+    return f"{text} {row.rank_group}".rstrip()
+
+
+def _places(made: ScoreTable) -> dict[tuple[int, str], Place]:
+    """Which cells are the best and the second of their group and dataset."""
+    found: dict[tuple[int, str], Place] = {}
+    for group in made.groups:
+        rows = [row for row in made.rows if row.group == group]
+        for name in made.datasets:
+            found_ranks = {row.cells[name].rank for row in rows if row.cells[name].n}
+            ranks = sorted(rank for rank in found_ranks if rank is not None)[:2]
+            for row in rows:
+                cell = row.cells[name]
+                if cell.n and cell.rank in ranks and len(rows) > 1:
+                    found[id(row), name] = "best" if cell.rank == ranks[0] else "second"
+    return found
+
+
+def _cell(made: ScoreTable, row: Row | None, name: str, places: dict[tuple[int, str], Place], equivalent: str) -> Text:
+    if row is None:
+        return Text("")
+    text = cell_text(row.cells[name], made.metric == "rank", with_interval=bool(made.criteria))
+    return Text(f"{text} [{equivalent}]" if equivalent else text, places.get((id(row), name), ""))
+
+
+def cell_text(cell: Cell, ranked: bool, with_interval: bool = False) -> str:
+    """``0.812 ± 0.010 (1)``, and what the reader must know of an incomplete cell."""
+    if cell.mean is None:
+        return "not shared" if cell.found else "left out" if cell.incomplete else "-"
+    style = number_style(cell.mean)
+    text = figure(cell.mean, style)
+    if with_interval:
+        text = interval_text(cell.mean, cell.interval.low, cell.interval.high)
+    elif cell.std is not None:
+        text += f" ± {cell.std:{style}}"
+    if ranked and cell.rank is not None:
+        text += f" ({cell.rank:g})"
+    return f"{text} {len(cell.found)}/{cell.expected}" if cell.is_partial else text
+
+
+def score_lines(made: ScoreTable) -> list[list[Any]]:
+    """One line per cell, with full precision, for programs that read CSV; the names of the columns first."""
+    names = (
+        "ssl model variant protocol labels split_rule main_metric ranked_with uses_labels dataset metric mean std "
+        "low high n found expected rank average_rank rank_group"
+    )
+    lines: list[list[Any]] = [names.split()]
+    for row in made.rows:
+        group = row.group
+        for name in made.datasets:
+            cell = row.cells[name]
+            ends = [cell.interval.low, cell.interval.high] if made.criteria else [None, None]
+            lines.append([row.ssl, row.model, row.variant, row.protocol, row.labels, group.split_rule,
+                          group.main_metric, group.protocol, row.uses_labels, name, made.units[name], cell.mean,
+                          cell.std, *ends, cell.n, len(cell.found), cell.expected, cell.rank, row.average_rank,
+                          row.rank_group])  # fmt: skip
+    return lines

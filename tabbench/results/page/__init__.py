@@ -1,0 +1,239 @@
+"""Records -> one self-contained HTML page: the verdict, tables and charts, and the evidence behind them.
+
+No script, font or picture is loaded from elsewhere: the page can be mailed, archived or opened offline. Verdict, main
+table, failures and evidence are plain HTML; sorting, filters and charts are drawn by a script of our own. A library of
+charts would add a megabyte or three, styles of its own, and code that nobody here can vouch for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tabbench import __version__
+from tabbench.experiment.controls import NONE
+from tabbench.results.escaping import escape_html as escape
+from tabbench.results.formats import make_grid
+from tabbench.results.formats.layouts import to_html
+from tabbench.results.gains import gains_of
+from tabbench.results.page import evidence
+from tabbench.results.page.document import chart, document, section
+from tabbench.results.page.history import learning_curves, tuning_history
+from tabbench.results.page.verdict import make_verdict
+from tabbench.results.page.views import label_worth, make_view
+from tabbench.results.selection import COLUMNS, Filters, Selection, fidelity_order, read_lines, select_from
+from tabbench.results.tabulate import ScoreTable, tabulate_records
+from tabbench.results.writing import check_place, write_file
+
+if TYPE_CHECKING:
+    from tabbench.registry import Registry
+    from tabbench.results.published import PublishedComparison
+    from tabbench.results.store import Store
+
+MORE = ["preset", "rows_limit", "task", "config", "plugins", "hashes", "environment", "diagnostics", "tuning",
+        "traceback", "study", "number", "value"]  # fmt: skip
+"""Columns that a page needs beside those of a table."""
+CHARTS = {
+    "scores": ("Scores", "Means with 95 % intervals over splits, cut where the metric ends. No whisker: one split."),
+    "gains": ("What self-supervision adds", "Paired differences, split by split, to raw features and to the same "
+              "encoder without training."),
+    "labels": ("Few labels", "Scores over numbers of labels; whiskers are 95 % intervals over splits."),
+    "difference": ("Which rows differ", "Average ranks over datasets, with Nemenyi's critical difference."),
+    "wins": ("Who beats whom", ""),
+    "time": ("Score against time", ""),
+    "curves": ("Learning curves", ""),
+    "tuning": ("Tuning", ""),
+    "inspections": ("Representations", "From tabbench inspect, as stored in this folder."),
+}  # fmt: skip
+NAMES = {"difference": "Ranks", "gains": "Gains", "labels": "Labels", "wins": "Wins", "time": "Time",
+         "curves": "Curves", "inspections": "Representations"}  # fmt: skip
+
+
+def write_report(
+    store: Store,
+    path: Path,
+    *,
+    fidelity: str | None = None,
+    any_budget: bool = False,
+    where: Filters | None = None,
+) -> ScoreTable:
+    """Write the page of a results folder, with published results beside ours; returns the table that it opens with."""
+    from tabbench.registry import make_registry
+
+    check_place(path)
+    page, table = make_page(
+        store, fidelity=fidelity, any_budget=any_budget, where=where, registry=make_registry()
+    )  # fmt: skip
+    write_file(path, page)
+    return table
+
+
+def make_page(
+    store: Store,
+    *,
+    fidelity: str | None = None,
+    any_budget: bool = False,
+    where: Filters | None = None,
+    registry: Registry | None = None,
+) -> tuple[str, ScoreTable]:
+    """The whole page of a results folder, and the table that it opens with.
+
+    Args:
+        store: where the records are.
+        fidelity: which records the page opens with; by default the highest that is there.
+        any_budget: compare rows with different numbers of tuning trials.
+        where: which records to show, by name.
+        registry: for published results beside ours; without it there are none.
+    """
+    records = read_lines(store, [*COLUMNS, *MORE])
+    results = [record for record in records if record["kind"] != "trial"]
+    trials = [record for record in records if record["kind"] == "trial"]
+    first = select_from(
+        results, fidelity=fidelity, any_budget=any_budget, where=where, skipped=store.skipped()
+    )  # fmt: skip
+    names = sorted({record["fidelity"] for record in results}, key=fidelity_order)
+    selections = [first]
+    for name in names:
+        if name != first.fidelity and fidelity is None:
+            selections.append(_select(results, name, any_budget, where))
+    tables = [tabulate_records(selection, "rank", ci=True) for selection in selections]
+    views = [
+        {**make_view(selection, table), "labelWorth": label_worth(table)}
+        for selection, table in zip(selections, tables, strict=True)
+        if table.rows
+    ]
+    shown = [record for selection in selections for record in selection.records]
+    data = {
+        "views": views,
+        "curves": learning_curves(first.records),
+        "tuning": tuning_history(trials, first.records),
+        "inspections": stored_inspections(store),
+    }
+    body = _body(store, first, tables[0], shown, _failed(results, selections), _published(tables[0], registry))
+    sections = [("table", "Table"), *((name, NAMES.get(name, title)) for name, (title, _) in CHARTS.items())]
+    sections += [("left-out", "Left out"), ("rows", "Rows"), ("evidence", "Evidence")]
+    return document("tabbench report", body, data, sections), tables[0]
+
+
+def _select(results: list[dict[str, Any]], fidelity: str, any_budget: bool, where: Filters | None) -> Selection:
+    kept = [record for record in results if where is None or where.matched(results).keep(record)]
+    there = any(record["fidelity"] == fidelity for record in kept)
+    return select_from(kept, fidelity=fidelity, any_budget=any_budget) if there else Selection([], fidelity, [])
+
+
+def _failed(results: list[dict[str, Any]], selections: Sequence[Selection]) -> list[dict[str, Any]]:
+    keys = {item["key"] for selection in selections for item in selection.left_out if "key" in item}
+    return [record for record in results if record["key"] in keys]
+
+
+def _published(table: ScoreTable, registry: Registry | None) -> list[PublishedComparison]:
+    """Ours beside every reference that has some of our cells; rows and datasets without both are left out."""
+    if registry is None or not table.rows:
+        return []
+    from tabbench.results.published import compare_with_published
+
+    found = []
+    for name in registry.names("reference"):
+        made = compare_with_published(table, name, registry)
+        rows = [row for row in made.rows if any(c.published and c.own_mean is not None for c in row.cells.values())]
+        if rows:
+            both = [
+                each
+                for each in made.datasets
+                if any(row.cells[each].published and row.cells[each].own_mean is not None for row in rows)
+            ]
+            found.append(made.only(rows, both))
+    return found
+
+
+def _body(
+    store: Store,
+    selection: Selection,
+    table: ScoreTable,
+    shown: list[dict[str, Any]],
+    failed: list[dict[str, Any]],
+    published: list[PublishedComparison],
+) -> str:
+    verdict = make_verdict(table, gains_of(selection))
+    grid = make_grid(table)
+    sentences = _list(verdict.sentences, "verdict")
+    more = f"<details><summary>{len(verdict.more)} more rows</summary>{_list(verdict.more, 'verdict')}</details>"
+    limits = " ".join(verdict.limits)
+    board = (
+        '<div id="controls" class="controls" role="group" aria-label="Choose what the table shows"></div>'
+        '<p id="status" class="soft" role="status"></p>'
+        f'<div id="board" tabindex="0" role="region" aria-label="Main table">{to_html(_bare(grid))}</div>'
+        f'<p class="notes">{"<br>".join(escape(note) for note in grid.notes)}</p>'
+        '<p class="soft" id="plain">Sorting, filters and charts need JavaScript. The rest of this page does not.</p>'
+    )
+    experiments = store.root / "experiments"
+    rows = evidence.rows_section(table, selection.records, evidence.data_references(experiments))
+    parts = [
+        f"<h1>{escape(verdict.headline)}</h1>{_facts(table, shown)}",
+        sentences + (more if verdict.more else ""),
+        f'<p class="soft limits">{escape(limits)}</p>' if limits else "",
+        section("table", "All rows", board),
+        *(chart(name, title, lead) for name, (title, lead) in CHARTS.items()),
+    ]
+    if published:
+        lead = "Own / published (difference), in the published unit. Doubtful figures carry a number that is explained."
+        parts.append(section("published", "Beside published results", evidence.published_section(published), lead))
+    parts += [
+        section("left-out", "Left out: failures, flags and other tables", evidence.failures_section(failed, table)),
+        section("rows", "Rows: how to repeat each of them", rows, "Choose a row of the table to open its entry here."),
+        section("evidence", "Evidence", _evidence(store, table, shown)),
+    ]
+    return "".join(parts)
+
+
+def _list(texts: Sequence[str], kind: str) -> str:
+    return f'<ul class="{kind}">{"".join(f"<li>{escape(text)}</li>" for text in texts if text)}</ul>' if texts else ""
+
+
+def _bare(grid: Any) -> Any:
+    from dataclasses import replace
+
+    return replace(grid, notes=[])
+
+
+def _facts(table: ScoreTable, shown: list[dict[str, Any]]) -> str:
+    methods = {row.ssl for row in table.rows if row.ssl != NONE}
+    splits = {record["split"] for record in shown}
+    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    facts = [
+        (f"{len(shown)}", "results"), (f"{len(table.datasets)}", "datasets"), (f"{len(methods)}", "encoders"),
+        (f"{len({row.model for row in table.rows})}", "models"), (f"{len(splits)}", "splits"),
+        (str(table.fidelity), "fidelity"),
+    ]  # fmt: skip
+    items = "".join(
+        f"<li><b>{escape(number)}</b> {name.removesuffix('s') if number == '1' else name}</li>"
+        for number, name in facts
+    )
+    return f'<ul class="facts">{items}<li>made {now} by tabbench {escape(__version__)}</li></ul>'
+
+
+def _evidence(store: Store, table: ScoreTable, shown: list[dict[str, Any]]) -> str:
+    return (
+        evidence.data_section(shown)
+        + evidence.notes_section(table.data_notes)
+        + "<h3>Machines and versions</h3>"
+        + evidence.environment_section(shown)
+        + "<h3>Experiments as they were resolved</h3>"
+        + evidence.experiments_section(store.root / "experiments")
+    )
+
+
+def stored_inspections(store: Store) -> list[dict[str, Any]]:
+    """What ``tabbench inspect`` has left in the folder; a file that is not one is passed over."""
+    found = []
+    for path in sorted((store.root / "inspections").glob("*.json"))[:20]:
+        try:
+            one = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        if isinstance(one, dict) and {"ssl", "data", "metrics"} <= set(one):
+            found.append(one)
+    return found

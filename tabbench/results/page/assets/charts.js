@@ -1,0 +1,201 @@
+/* The charts below the table. Each fills its section, or says that there is nothing to draw. */
+const FEW = 12;
+const BOUNDS = { accuracy: [0, 1], balanced_accuracy: [0, 1], macro_f1: [0, 1], auroc: [0, 1], rmse: [0, Infinity], mae: [0, Infinity], log_loss: [0, Infinity] };
+const roomOf = (place, columns = 1) => Math.max(280, Math.min(640, Math.floor((place.clientWidth || 900) / columns) - 20));
+const columnsOf = (place) => Math.max(1, Math.floor(((place.clientWidth || 900) + 24) / (368 + 24)));
+const marker = (style) => s("svg", { width: 14, height: 12, "aria-hidden": "true" }, shape(style.shape, 7, 6, style.colour, style.hollow, null, 4.2));
+function methodLegend(rows) {
+  const methods = unique(rows.map((r) => view().rows[r].ssl)).sort((a, b) => (a === "none" ? -1 : b === "none" ? 1 : a.replace(/^untrained:/, "") < b.replace(/^untrained:/, "") ? -1 : 1));
+  return h("ul", { class: "legend" }, methods.map((ssl) => h("li", {}, marker(colourOf({ ssl })), ssl === "none" ? "none (raw features)" : ssl)));
+}
+/* Rows as dots with whiskers over an axis. */
+function dotPlot(title, items, width, unit, zero, bounds) {
+  const step = 21, left = Math.min(178, width * 0.42), top = 4, bottom = 34, height = top + step * items.length + bottom;
+  const clip = (value) => (bounds && finite(value) ? Math.max(bounds[0], Math.min(bounds[1], value)) : value);
+  const [low, high] = extent([...items.flatMap((each) => [each.value, clip(each.low), clip(each.high)]), ...(zero ? [0] : [])]);
+  const place = scale(low, high, left, width - 10), x = (value) => place(clip(value));
+  const node = svg(width, height, `${title}: ${items.slice(0, 3).map((each) => `${each.name} ${figureText(each.value)}`).join(", ")}${items.length > 3 ? ` and ${items.length - 3} more` : ""}`,
+    xAxis(x, height - bottom, ticks(low, high, width > 420 ? 6 : 4), top, unit, [left, width - 10]), zero && s("line", { class: "zero", x1: x(0), x2: x(0), y1: top, y2: height - bottom }),
+    items.map((each, i) => { const y = top + step * i + step / 2; return [
+      s("text", { class: "ink", x: left - 10, y: y + 4, "text-anchor": "end" }, cut(each.name, Math.floor(left / 6.4)), s("title", {}, each.name)),
+      finite(each.low) && s("line", { x1: x(each.low), x2: x(each.high), y1: y, y2: y, stroke: each.style.colour, "stroke-width": 1.6 }), finite(each.low) && [each.low, each.high].map((end) => s("line", { x1: x(end), x2: x(end), y1: y - 3.5, y2: y + 3.5, stroke: each.style.colour, "stroke-width": 1.6 })),
+      shape(each.style.shape, x(each.value), y, each.style.colour, each.style.hollow, each.title)]; }));
+  return h("figure", {}, h("h3", {}, title), node);
+}
+/* One group of rows at a time: those that share their ranks. */
+function byGroup(place, groups, draw) {
+  if (!groups.length) return false;
+  const select = h("select", { "aria-label": "Group of rows" }, groups.map((g) => h("option", { selected: String(g) === place.dataset.group }, view().groups[g].title)));
+  const body = h("div", {});
+  const redraw = () => { const g = groups[Math.max(0, select.selectedIndex)]; place.dataset.group = g; body.replaceChildren(...[draw(g)].flat(Infinity).filter(Boolean)); };
+  select.addEventListener("change", redraw);
+  place.replaceChildren(...(groups.length > 1 ? [h("p", { class: "controls" }, h("label", {}, "Group ", select))] : []), body);
+  redraw();
+  return true;
+}
+const shownGroups = (test) => range(view().groups.length).filter((g) => shownRows().some((r) => view().rows[r].group === g) && test(view().statistics[g]));
+const charts = {
+  scores: (place) => byGroup(place, shownGroups(() => true), (g) => charts.scoresOf(place, g)),
+  scoresOf(place, g) {
+    const metric = view().metrics[state.metric], rows = shownRows().filter((r) => view().rows[r].group === g), datasets = shownDatasets();
+    const limit = place.dataset.all ? datasets.length : FEW, width = roomOf(place, columnsOf(place));
+    const figures = datasets.slice(0, limit).map((d) => {
+      const items = rows.filter((r) => finite(mean(metric, r, d))).map((r) => {
+        const row = view().rows[r], [value, low, high, , n] = metric.cells[r][d];
+        return { name: row.variant ? `${rowName(row)} [${row.variant}]` : rowName(row), value, low, high, style: colourOf(row), title: `${fullName(row)}: ${figureText(value)}${finite(low) ? ` [${figureText(low)}, ${figureText(high)}]` : ", interval not estimable"}, n = ${n}` };
+      }).sort((a, b) => (lowerIsBetter(metric, d) ? a.value - b.value : b.value - a.value));
+      const set = view().datasets[d];
+      return items.length ? dotPlot(set.name, items, width, `${metric.name === "score" ? set.unit : metric.label} (${lowerIsBetter(metric, d) ? "lower" : "higher"} is better)`, false, BOUNDS[metric.name === "score" ? set.unit : metric.name]) : null;
+    }).filter(Boolean);
+    const all = () => { place.dataset.all = "1"; charts.scores(place); };
+    return [methodLegend(rows), h("div", { class: "charts" }, figures), datasets.length > limit && h("p", {}, h("button", { type: "button", onclick: all }, `Show all ${datasets.length} datasets`))];
+  },
+  gains(place) {
+    const shown = new Set(shownRows());
+    const gained = view().gains.filter((gain) => shown.has(gain.row) && !view().rows[gain.row].control && gain.none.some((cell) => cell));
+    return byGroup(place, unique(gained.map((gain) => view().rows[gain.row].group)).sort((a, b) => a - b), (g) => charts.gainsOf(place, gained.filter((gain) => view().rows[gain.row].group === g)));
+  },
+  gainsOf(place, found) {
+    const datasets = shownDatasets();
+    const start = (gain) => { const own = view().rows[gain.row]; return view().gains.find((other) => { const row = view().rows[other.row]; return row.ssl === `untrained:${own.ssl}` && row.model === own.model && row.group === own.group && row.variant === own.variant && String(row.trials) === String(own.trials); }); };
+    const select = h("select", { "aria-label": "Dataset of the gains" }, h("option", {}, "all datasets, in % of the raw error"), datasets.map((d) => h("option", {}, `${view().datasets[d].name}, in ${view().datasets[d].unit}`)));
+    const body = h("div", {});
+    const draw = () => body.replaceChildren(select.selectedIndex === 0 ? overview() : single(datasets[select.selectedIndex - 1]));
+    const overview = () => {
+      const width = roomOf(place), step = 27, left = Math.min(190, width * 0.4), top = 6, bottom = 36, height = top + step * found.length + bottom;
+      const percent = (cell) => (cell ? cell[5] : null);
+      const values = found.flatMap((gain) => datasets.flatMap((d) => [percent(gain.none[d]), percent((start(gain) || { none: [] }).none[d])]));
+      const known = values.filter(finite).sort((a, b) => a - b);
+      const lo = Math.max(known[0] || 0, -100), hi = known[known.length - 1] || 1;
+      const [low, high] = extent([lo, hi, 0]), x = scale(low, high, left, width - 12), clamp = (value) => Math.max(left, Math.min(width - 12, x(value)));
+      return h("figure", {}, svg(width, height, `Gains of ${found.length} rows over raw features, in percent of the raw error`,
+        xAxis(x, height - bottom, ticks(low, high, width > 480 ? 8 : 4), top, "gain in % of the raw error: better to the right", [left, width - 12]), s("line", { class: "zero", x1: x(0), x2: x(0), y1: top, y2: height - bottom, "stroke-width": 1.5 }),
+        found.map((gain, i) => { const row = view().rows[gain.row], style = colourOf(row), y = top + step * i + step / 2, before = start(gain); return [
+          s("text", { class: "ink", x: left - 10, y: y + 4, "text-anchor": "end" }, cut(fullName(row), Math.floor(left / 6.3)), s("title", {}, fullName(row))),
+          datasets.map((d) => { const cell = gain.none[d]; if (!cell || !finite(percent(cell))) return null; const from = before && before.none[d] ? percent(before.none[d]) : null; const name = view().datasets[d].name; return [
+            finite(from) && s("line", { x1: clamp(from), x2: clamp(percent(cell)), y1: y, y2: y, stroke: style.colour, "stroke-opacity": 0.45 }), finite(from) && shape(style.shape, clamp(from), y, style.colour, true, `untrained on ${name}: ${signed(from, 1)} %`, 3.4),
+            shape(style.shape, clamp(percent(cell)), y, style.colour, false, `${fullName(row)} on ${name}: ${signed(percent(cell), 1)} %, ${cell[4]}`, 4)]; }),
+          finite(gain.percent[0]) && s("line", { x1: clamp(gain.percent[0]), x2: clamp(gain.percent[0]), y1: y - 9, y2: y + 9, stroke: "var(--ink)", "stroke-width": 2 }, s("title", {}, `mean: ${signed(gain.percent[0], 1)} %`))]; })),
+      h("figcaption", {}, "Filled: trained, one mark per dataset. Hollow: the same encoder untrained. Line: what training adds. Bar: mean over datasets. 0: raw features."));
+    };
+    const single = (d) => {
+      const items = found.filter((gain) => gain.none[d]).flatMap((gain) => { const row = view().rows[gain.row], before = start(gain); return [[gain, row, false], before && before.none[d] ? [before, view().rows[before.row], true] : null].filter(Boolean).map(([each, own]) => { const [value, low, high, , verdict] = each.none[d]; return { name: fullName(own), value, low, high, style: colourOf(own), title: `${fullName(own)}: ${signed(value)}${finite(low) ? ` [${signed(low)}, ${signed(high)}]` : ""}, ${verdict}` }; }); });
+      return dotPlot(`Gain over raw features on ${view().datasets[d].name}`, items, roomOf(place), `${view().datasets[d].unit}: better to the right`, true);
+    };
+    select.addEventListener("change", draw);
+    const verdicts = h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Verdicts" }, h("table", {}, h("caption", {}, "Over raw features and over the untrained encoder: helps / hurts / not shown, and the mean gain"), h("thead", {}, h("tr", {}, ["Method + model", "over raw", "gain", "over untrained", "gain"].map((text, i) => h("th", { scope: "col", style: i ? null : "text-align:left" }, text)))),
+      h("tbody", {}, found.map((gain) => h("tr", {}, h("th", { scope: "row", style: "text-align:left;font-weight:400" }, fullName(view().rows[gain.row])), ["none", "untrained"].map((control, k) => {
+        const cells = datasets.map((d) => gain[control][d]).filter((cell) => cell), count = (verdict) => cells.filter((cell) => cell[4] === verdict).length;
+        if (!cells.length) return [h("td", { class: "empty" }, "–"), h("td", { class: "empty" }, "–")];
+        const percents = cells.map((cell) => cell[5]).filter(finite), average = percents.length ? percents.reduce((a, b) => a + b, 0) / percents.length : null;
+        return [h("td", {}, h("span", { class: "helps" }, `▲ ${count("helps")}`), "  ", h("span", { class: "hurts" }, `▼ ${count("hurts")}`), `  · ${cells.length - count("helps") - count("hurts")}`), h("td", {}, finite(average) ? `${signed(average, 1)} %` : "–")];
+      }))))));
+    draw();
+    return [h("p", { class: "controls" }, h("label", {}, "Show ", select)), h("div", { class: "pair" }, body, verdicts)];
+  },
+  labels(place) {
+    const rows = shownRows(), datasets = shownDatasets(), metric = view().metrics[state.metric];
+    if (unique(view().rows.map((row) => row.labels)).length < 2) return false;
+    const count = (row, d) => row.counts[d];
+    const figures = [];
+    for (const d of datasets) for (const model of unique(rows.map((r) => view().rows[r].model))) {
+      const curves = new Map();
+      for (const r of rows) { const row = view().rows[r]; if (row.model !== model || !finite(mean(metric, r, d)) || !finite(count(row, d))) continue; const protocol = view().groups[row.group].protocol, key = JSON.stringify([row.ssl, row.raw ? "" : protocol, row.variant]); if (!curves.has(key)) curves.set(key, new Map()); curves.get(key).set(count(row, d), metric.cells[r][d]); }
+      const series = [...curves].filter(([, points]) => points.size > 1).map(([key, points], i) => { const [ssl, protocol, variant] = JSON.parse(key), style = colourOf({ ssl }), sorted = [...points].sort((a, b) => a[0] - b[0]); return { name: [ssl, protocol === "frozen" ? "" : protocol, variant].filter(Boolean).join(" "), xs: sorted.map(([n]) => n), ys: sorted.map(([, cell]) => cell[0]), bands: sorted.map(([, cell]) => [cell[1], cell[2]]), colour: style.colour, shape: style.shape, hollow: style.hollow, dash: protocol === "finetune" ? 1 : style.hollow ? 2 : 0, points: true }; });
+      if (series.length) figures.push(curveChart(`${view().datasets[d].name}, ${model}`, series, { x: `labels (${metric.name === "score" ? view().datasets[d].unit : metric.label} upward)`, log: true, width: roomOf(place, columnsOf(place)), height: 230 }));
+    }
+    if (!figures.length) return false;
+    const limit = place.dataset.all ? figures.length : FEW, all = () => { place.dataset.all = "1"; charts.labels(place); };
+    const worth = (view().labelWorth || []).filter(([r, name]) => rows.includes(r) && !state.off.data.has(name) && view().rows[r].labels !== "100%").slice(0, 40);
+    place.replaceChildren(h("div", { class: "charts" }, figures.slice(0, limit)), figures.length > limit ? h("p", {}, h("button", { type: "button", onclick: all }, `Show all ${figures.length} charts`)) : "", worth.length ? h("details", {}, h("summary", {}, "What pretraining is worth in labels"), h("ul", {}, worth.map(([r, name, text]) => h("li", {}, `${fullName(view().rows[r])} on ${name}: raw features need ${text} labels to reach the same.`)))) : "");
+    return true;
+  },
+  difference: (place) => byGroup(place, shownGroups(() => true), (g) => {
+      const group = view().statistics[g], found = group.difference;
+      if (found.reason) return h("p", { class: "soft" }, `No critical-difference diagram. ${found.reason}`);
+      const width = roomOf(place), names = found.ranks, last = Math.max(...names.map(([, rank]) => rank)), side = Math.ceil(names.length / 2), left = Math.min(190, width * 0.3);
+      const x = scale(1, Math.max(Math.ceil(last), 2), left, width - left), top = 46 + found.bars.length * 9, height = top + side * 19 + 10;
+      return h("figure", {}, svg(width, height, `Critical difference ${found.difference} over ${found.datasets} datasets; best: ${fullName(view().rows[names[0][0]])}`,
+        range(Math.ceil(last)).map((i) => [s("line", { class: "axis", x1: x(i + 1), x2: x(i + 1), y1: 22, y2: 30 }), s("text", { x: x(i + 1), y: 17, "text-anchor": "middle" }, String(i + 1))]), s("line", { class: "axis", x1: x(1), x2: x(Math.ceil(last)), y1: 30, y2: 30 }),
+        s("line", { x1: x(1), x2: x(1 + found.difference), y1: 4, y2: 4, stroke: "var(--ink)", "stroke-width": 2 }), s("text", { x: x(1 + found.difference) + 6, y: 8 }, `CD ${found.difference}`),
+        found.bars.map((bar, i) => { const own = bar.map((r) => names.find(([other]) => other === r)[1]); return s("line", { x1: x(Math.min(...own)) - 3, x2: x(Math.max(...own)) + 3, y1: 40 + i * 9, y2: 40 + i * 9, stroke: "var(--ink)", "stroke-width": 3.5 }); }),
+        names.map(([r, rank], i) => { const onLeft = i < side, y = top + (onLeft ? i : names.length - 1 - i) * 19 + 8, end = onLeft ? left - 8 : width - left + 8; return [s("path", { d: `M${x(rank)} 30V${y}H${end}`, fill: "none", class: "grid", stroke: "var(--soft)" }), s("text", { class: "ink", x: end + (onLeft ? -4 : 4), y: y + 4, "text-anchor": onLeft ? "end" : "start" }, `${cut(fullName(view().rows[r]), Math.floor(left / 7.4))} ${rank.toFixed(1)}`, s("title", {}, fullName(view().rows[r])))]; })),
+      h("figcaption", {}, `Friedman p = ${found.p.toPrecision(2)} over ${found.datasets} datasets; rows joined by a bar cannot be told apart (Nemenyi, 95 %).`));
+  }),
+  wins: (place) => byGroup(place, shownGroups((group) => group.wins.rows.length > 1), (g) => {
+      const group = view().statistics[g], rows = group.wins.rows, names = rows.map((r) => fullName(view().rows[r]));
+      const cell = (found, i, j) => {
+        if (!found) return h("td", { class: "empty" }, "·");
+        const [won, tied, lost, open] = found, decided = won + tied + lost;
+        if (!decided) return h("td", { class: "empty", title: "undecided everywhere" }, "–");
+        const rate = (won + tied / 2) / decided, strength = Math.round(Math.abs(rate - 0.5) * 2 * 46);
+        return h("td", { title: `${names[i]} against ${names[j]}: ${won} won, ${tied} tied, ${lost} lost${open ? `, ${open} undecided` : ""}`, style: `background:color-mix(in srgb, var(${rate >= 0.5 ? "--c0" : "--c1"}) ${strength}%, var(--paper))` }, `${won}–${tied}–${lost}`);
+      };
+      return [h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Win matrix" }, h("table", { class: "matrix" }, h("caption", {}, "Won – tied – lost of the row against the column, by datasets"), h("thead", {}, h("tr", {}, h("td", {}), names.map((name) => h("th", { scope: "col" }, name.split(" + ").flatMap((part, k) => (k ? [h("br"), `+ ${cut(part, 24)}`] : [cut(part, 24)])))))), h("tbody", {}, rows.map((r, i) => h("tr", {}, h("th", { scope: "row" }, cut(names[i], 34)), group.wins.cells[i].map((found, j) => cell(found, i, j))))))),
+        h("p", { class: "soft" }, `${group.wins.rule}${group.wins.of > rows.length ? ` The best ${rows.length} of ${group.wins.of} rows.` : ""}`)];
+  }),
+  time: (place) => byGroup(place, shownGroups((group) => Object.keys(group.seconds).length > 1), (g) => {
+      const shown = new Set(shownRows()), group = view().statistics[g];
+      const points = Object.entries(group.seconds).map(([r, seconds]) => ({ r: +r, seconds, rank: view().rows[+r].rank[0] })).filter((point) => shown.has(point.r) && finite(point.rank) && point.seconds > 0);
+      if (points.length < 2) return h("p", { class: "soft" }, "Fewer than two rows are shown.");
+      const width = Math.min(760, roomOf(place) + 120, place.clientWidth || 760), height = 340, left = 44, bottom = 40, top = 14;
+      const low = Math.min(...points.map((point) => point.seconds)), high = Math.max(...points.map((point) => point.seconds));
+      const x = scale(low / 1.3, high * 1.5, left, width - 20, true), [best, worst] = extent(points.map((point) => point.rank)), y = scale(best, worst, top, height - bottom);
+      const front = group.front.filter((r) => shown.has(r)).map((r) => points.find((point) => point.r === r)).filter(Boolean);
+      const labels = (chosen) => { const taken = []; return chosen.map((point) => { const at = x(point.seconds), right = at > width * 0.62; let height = y(point.rank) - 8; while (taken.some(([a, b]) => Math.abs(a - at) < 190 && Math.abs(b - height) < 13)) height += 13; taken.push([at, height]); return s("text", { class: "ink", x: at + (right ? -9 : 9), y: height, "text-anchor": right ? "end" : "start" }, cut(fullName(view().rows[point.r]), 30)); }); };
+      return [methodLegend(points.map((point) => point.r)), h("figure", {}, svg(width, height, `Average rank against seconds; on the front: ${front.map((point) => fullName(view().rows[point.r])).join(", ")}`,
+        yAxis(y, left, ticks(best, worst, 6), width - 20), xAxis(x, height - bottom, logTicks(low / 1.3, high * 1.5), top, "seconds per record, mean over datasets (log scale)", [left, width - 20]),
+        line(front.map((point) => [x(point.seconds), y(point.rank)]), "var(--soft)", 1, 1.4),
+        points.map((point) => { const row = view().rows[point.r], style = colourOf(row); return shape(style.shape, x(point.seconds), y(point.rank), style.colour, style.hollow, `${fullName(row)}: rank ${point.rank.toFixed(2)}, ${figureText(point.seconds)} s`, 5.2); }),
+        labels(front)),
+      h("figcaption", {}, `Up and to the left is better. Dashed: no other row is as good and as fast. Over ${group.timed} dataset${group.timed === 1 ? "" : "s"}.`))];
+  }),
+  curves(place) {
+    const sets = data.curves.sets.filter((each) => !state.off.data.has(each.data) && !state.off.ssl.has(each.ssl) && !state.off.model.has(each.model));
+    if (!sets.length) return false;
+    const names = unique(sets.map((each) => each.data));
+    const select = h("select", { "aria-label": "Dataset of the curves" }, names.map((name) => h("option", {}, name)));
+    const what = h("select", { "aria-label": "Kind of training" }, unique(sets.map((each) => each.what)).map((kind) => h("option", {}, kind)));
+    const body = h("div", {});
+    const draw = () => {
+      const own = sets.filter((each) => each.data === names[select.selectedIndex] && each.what === what.value);
+      body.replaceChildren(h("div", { class: "charts dense" }, own.slice(0, 60).flatMap((each) => {
+        const style = colourOf(each), title = [each.ssl, each.model && `+ ${each.model}`, each.variant && `[${each.variant}]`].filter(Boolean).join(" ");
+        const losses = ["loss", "train_loss", "validation_loss"].filter((name) => each.curves[name]);
+        const series = (name, i) => ({ name: name.replaceAll("_", " "), xs: each.curves[name][0], ys: each.curves[name][1], colour: i ? "var(--soft)" : style.colour, dash: i, mark: i === 0 && finite(each.best) ? each.best : null });
+        return [losses.length && curveChart(`${title}: loss`, losses.map(series)), ...Object.keys(each.curves).filter((name) => !losses.includes(name)).map((name) => curveChart(`${title}: ${name.replaceAll("_", " ")}`, [series(name, 0)]))].filter(Boolean);
+      })), own.length ? "" : h("p", { class: "soft" }, "No curves of this kind here."));
+    };
+    [select, what].forEach((each) => each.addEventListener("change", draw));
+    place.replaceChildren(h("p", { class: "controls" }, h("label", {}, "Dataset ", select), h("label", {}, "of ", what)), body, h("p", { class: "soft" }, `First split and seed of each row${data.curves.of > data.curves.sets.length ? `; ${data.curves.sets.length} of ${data.curves.of} trainings` : ""}. The dotted line is the epoch whose weights were kept.`));
+    draw();
+    return true;
+  },
+  tuning(place) {
+    const studies = data.tuning.studies.filter((each) => !state.off.data.has(each.data) && !state.off.ssl.has(each.ssl) && !state.off.model.has(each.model));
+    if (!studies.length) return false;
+    const names = unique(studies.map((each) => each.data)), select = h("select", { "aria-label": "Dataset of the searches" }, names.map((name) => h("option", {}, name))), body = h("div", { class: "charts dense" });
+    const draw = () => body.replaceChildren(...studies.filter((each) => each.data === names[select.selectedIndex]).slice(0, 60).map((each) => {
+      const style = colourOf(each), width = 250, height = 150, left = 46, bottom = 34, top = 8, good = each.trials.filter((trial) => finite(trial[1]));
+      if (!good.length) return h("figure", {}, h("h3", {}, `${each.ssl} + ${each.model}`), h("p", { class: "soft" }, "no trial has a score"));
+      const [low, high] = extent(good.map((trial) => trial[1])), last = Math.max(1, ...each.trials.map((trial) => trial[0])), x = scale(0, last, left + 6, width - 12), y = scale(low, high, height - bottom, top);
+      let best = -Infinity; const steps = good.flatMap(([number, value]) => { const before = best; best = Math.max(best, value); return [...(finite(before) ? [[x(number), y(before)]] : []), [x(number), y(best)]]; });
+      return h("figure", {}, h("h3", {}, `${each.ssl} + ${each.model}: ${each.role}, split ${each.split}`), svg(width, height, `${each.trials.length} trials; default ${figureText((each.trials.find((trial) => trial[0] === 0) || [])[1])}, best ${figureText(best)}`,
+        yAxis(y, left, ticks(low, high, 4), width - 8), xAxis(x, height - bottom, ticks(0, last, 4).filter((mark) => Number.isInteger(mark.value)), top, "trial", [left, width - 8]), line(steps, style.colour, 0, 1.4),
+        each.trials.map(([number, value, status]) => finite(value) ? (number === 0 ? shape(3, x(0), y(value), "var(--ink)", true, `default settings: ${figureText(value)}`, 5) : shape(0, x(number), y(value), style.colour, status !== "ok", `trial ${number}, ${status}: ${figureText(value)}`, 3.2)) : s("text", { x: x(number), y: height - bottom - 3, "text-anchor": "middle" }, "×", s("title", {}, `trial ${number}: ${status}`)))));
+    }));
+    select.addEventListener("change", draw);
+    place.replaceChildren(h("p", { class: "controls" }, h("label", {}, "Dataset ", select)), body, h("p", { class: "soft" }, "Scores on validation, higher is better. Diamond: the default settings. Line: the best so far. Hollow: stopped early. ×: failed."));
+    draw();
+    return true;
+  },
+  inspections(place) {
+    if (!data.inspections || !data.inspections.length) return false;
+    const select = h("select", { "aria-label": "Inspection" }, data.inspections.map((one) => h("option", {}, `${one.ssl} on ${one.data}`))), body = h("div", {});
+    const draw = () => { body.replaceChildren(); drawInspection(body, data.inspections[select.selectedIndex]); };
+    select.addEventListener("change", draw);
+    place.replaceChildren(data.inspections.length > 1 ? h("p", { class: "controls" }, h("label", {}, "Show ", select)) : "", body);
+    draw();
+    return true;
+  },
+};

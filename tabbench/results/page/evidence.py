@@ -1,0 +1,240 @@
+"""The part of a page that needs no script: what the results stand on, how to repeat them, and what went wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tabbench.experiment.controls import NONE, UNTRAINED
+from tabbench.results.escaping import escape_html as escape
+from tabbench.results.formats import make_grid
+from tabbench.results.formats.layouts import to_html
+from tabbench.results.formats.notes import skipped_pairs
+from tabbench.results.page.verdict import name_of
+from tabbench.results.published import PublishedComparison
+from tabbench.results.selection import ALL_LABELS, RAW, row_of
+from tabbench.results.tabulate import Row, ScoreTable
+
+TRACEBACK = 4000
+"""Characters of a traceback that are shown; the end tells most."""
+FAILURES = 100
+"""Kinds of failures that are shown."""
+Records = Sequence[Mapping[str, Any]]
+
+
+def table_of(headers: Sequence[str], lines: Iterable[Sequence[str]], caption: str = "") -> str:
+    """A plain table that scrolls by itself where the screen is narrow."""
+    head = "".join(f'<th scope="col">{escape(header)}</th>' for header in headers)
+    body = "".join("<tr>" + "".join(f"<td>{escape(text)}</td>" for text in line) + "</tr>" for line in lines)
+    title = f"<caption>{escape(caption)}</caption>" if caption else ""
+    table = f'<table class="plain">{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return f'<div class="wide" tabindex="0" role="region" aria-label="{escape(caption or headers[0])}">{table}</div>'
+
+
+def published_section(compared: Sequence[PublishedComparison]) -> str:
+    """Our figures beside published ones, where both have a cell."""
+    blocks = []
+    for made in compared:
+        grid = make_grid(made)
+        table = to_html(grid).replace('<p class="notes">', '<p class="notes small">')
+        blocks.append(
+            f'<h3>{escape(made.reference)}</h3><div class="wide" tabindex="0" role="region" '
+            f'aria-label="{escape(made.reference)}">{table}</div>'
+        )
+    return "".join(blocks)
+
+
+def failures_section(failed: Records, table: ScoreTable) -> str:
+    """What was left out: failures with their traceback, flags, and other tables' records."""
+    parts = []
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for record in failed:
+        groups.setdefault(_reason(record), []).append(record)
+    for reason, hit in list(groups.items())[:FAILURES]:
+        places = [_place(record) for record in hit]
+        names = ", ".join(places[:6]) + (f" and {len(places) - 6} more" if len(places) > 6 else "")
+        trace = next((record["traceback"] for record in hit if record["traceback"]), "") or ""
+        count = f"{len(hit)} record{'s' * (len(hit) != 1)}"
+        body = f"<p>{escape(names)}</p>" + (f"<pre>{_lines(trace[-TRACEBACK:])}</pre>" if trace else "")
+        parts.append(f"<details><summary><b>{escape(reason)}</b> ({count})</summary>{body}</details>")
+    if len(groups) > FAILURES:
+        parts.append(f"<p>{len(groups) - FAILURES} more kinds of failures are not shown.</p>")
+    others = [f"{item['records']} records: {item['reason']}" for item in table.left_out if "records" in item]
+    others += [f"skipped: {text}" for text in skipped_pairs(table.left_out)]
+    if others:
+        parts.append("<ul>" + "".join(f"<li>{escape(text)}</li>" for text in others) + "</ul>")
+    return "".join(parts) or "<p>Nothing was left out.</p>"
+
+
+def _lines(text: str) -> str:
+    """Text of several lines, each escaped."""
+    return "\n".join(escape(line) for line in text.splitlines())
+
+
+def _reason(record: Mapping[str, Any]) -> str:
+    if record["status"] != "ok":
+        return f"{record['status']}: {record['error'] or 'no message'}"
+    return "flagged: " + ", ".join(json.loads(record["flags"] or "[]"))
+
+
+def _place(record: Mapping[str, Any]) -> str:
+    return f"{record['ssl']} + {record['model']} on {record['data']}, split {record['split']}, seed {record['seed']}"
+
+
+def rows_section(table: ScoreTable, records: Records, references: Mapping[str, str]) -> str:
+    """For each row: the command that repeats it, its evidence, its settings and its records."""
+    by_row: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for record in records:
+        by_row.setdefault(row_of(record), []).append(record)
+    shown: set[tuple[Any, ...]] = set()
+    parts = []
+    for row in table.rows:
+        name = (row.ssl, row.model, row.variant, *row.budget, row.protocol, *row.group[1:])
+        if name in shown:  # a raw row stands in the group of each protocol
+            continue
+        shown.add(name)
+        parts.append(_row_details(row, by_row.get(name, []), references))
+    return "".join(parts)
+
+
+def row_id(row: Row) -> str:
+    """The anchor of a row's details; the script makes the same."""
+    words = (row.ssl, row.model, row.protocol, row.labels, row.variant, *map(str, row.budget))
+    return "row-" + "-".join("".join(c if c.isascii() and c.isalnum() else "_" for c in word) for word in words)
+
+
+def _row_details(row: Row, records: Records, references: Mapping[str, str]) -> str:
+    command = repeat_command(row, records, references)
+    facts = [("command", f"<code>{escape(command)}</code>")]
+    if records:
+        first = records[0]
+        facts += [
+            ("one record again", f"<code>tabbench replay {escape(first['key'][:12])}</code>"),
+            ("plugins", escape(_plugins(first))),
+            ("seconds per record", escape(_seconds(records))),
+            ("settings", f"<code>{escape(_settings(first))}</code>"),
+            ("evidence", _evidence(records)),
+        ]
+    lines = "".join(f"<dt>{name}</dt><dd>{body}</dd>" for name, body in facts)
+    summary = f"<summary>{escape(name_of(row))}</summary>"
+    return f'<details class="row" id="{row_id(row)}">{summary}<dl>{lines}</dl></details>'
+
+
+def repeat_command(row: Row, records: Records, references: Mapping[str, str]) -> str:
+    """The command that makes the records of a row; ``references`` says how datasets were named on the command line."""
+    names = list(dict.fromkeys(str(record["data"]) for record in records))
+    method = row.ssl.removeprefix(f"{UNTRAINED}:")
+    words = ["tabbench", "run", "--ssl", method, "--model", row.model]
+    words += ["--data", ",".join(references.get(name, name).replace(",", "\\,") for name in names)]
+    if records:
+        words += ["--preset", str(records[0]["preset"] or row.protocol)]
+        words += ["--splits", str(1 + max(int(record["split"]) for record in records))]
+        words += ["--seeds", str(1 + max(int(record["seed"] or 0) for record in records))]
+        words += ["--rows", str(records[0]["rows_limit"])] if records[0]["rows_limit"] else []
+    words += ["--trials", str(row.budget[1]), "--ssl-trials", str(row.budget[0])]
+    words += ["--controls", UNTRAINED if row.ssl.startswith(f"{UNTRAINED}:") else NONE if row.ssl == NONE else ""]
+    words += ["--protocol", row.protocol] if row.protocol not in (RAW, "frozen") else []
+    words += ["--labels", row.labels] if row.labels != ALL_LABELS else []
+    words += ["--metric", row.group.main_metric] if row.group.main_metric else []
+    for setting in _variant_words(row.variant):
+        words += ["--set", setting]
+    return shlex.join(words)
+
+
+def _variant_words(variant: str) -> list[str]:
+    return re.split(r" (?=[\w-]+\.[\w.]+=)", variant) if variant else []
+
+
+def _plugins(record: Mapping[str, Any]) -> str:
+    origins = json.loads(record["plugins"] or "{}")
+    return ", ".join(
+        f"{role}: {origin.get('distribution')} {origin.get('version')} (revision {origin.get('revision')})"
+        for role, origin in origins.items()
+    )
+
+
+def _seconds(records: Records) -> str:
+    totals = [sum(json.loads(record["seconds"] or "{}").values()) for record in records]
+    return f"median {statistics.median(totals):.3g}, at most {max(totals):.3g}"
+
+
+def _settings(record: Mapping[str, Any]) -> str:
+    config = json.loads(record["config"] or "{}")
+    told = {part: values for part, values in config.items() if values}
+    return f"{record['data']}, split {record['split']}: {json.dumps(told)}"
+
+
+def _evidence(records: Records) -> str:
+    """One record for each dataset: what it was made of, and what came out."""
+    seen: dict[str, Mapping[str, Any]] = {}
+    for record in records:
+        seen.setdefault(str(record["data"]), record)
+    lines = []
+    for name, record in seen.items():
+        hashes = json.loads(record["hashes"] or "{}")
+        count = sum(1 for each in records if each["data"] == name)
+        digests = [str(hashes.get(part) or "-")[:12] for part in ("data", "split", "encoder", "predictions")]
+        lines.append([name, str(count), record["key"][:12], *digests])
+    return table_of(["dataset", "records", "first record", "data", "split", "encoder", "predictions"], lines)
+
+
+def data_section(records: Records) -> str:
+    """Rows, splits and hashes of each dataset."""
+    lines = []
+    for name, record in sorted({str(record["data"]): record for record in records}.items()):
+        counts, hashes = json.loads(record["counts"] or "{}"), json.loads(record["hashes"] or "{}")
+        parts = [f"{counts.get(part, 0):,}" for part in ("train", "validation", "test")]
+        task = f"{counts['classes']} classes" if counts.get("classes") else str(record["task"])
+        lines.append([name, task, *parts, str(counts.get("features", "")), str(hashes.get("data") or "")[:12]])
+    headers = ["dataset", "task", "training rows", "validation rows", "test rows", "features", "hash of the data"]
+    return table_of(headers, lines, "Datasets") if lines else ""
+
+
+def notes_section(notes: Mapping[str, Sequence[str]]) -> str:
+    """What records say of their tables and splits."""
+    lines = [f"<li><b>{escape(name)}</b>: {escape(note)}</li>" for name, told in notes.items() for note in told[:20]]
+    return f"<h3>Notes on the datasets</h3><ul>{''.join(lines)}</ul>" if lines else ""
+
+
+def environment_section(records: Records) -> str:
+    """Machines and versions; equal ones are told once."""
+    found: dict[str, int] = {}
+    for record in records:
+        about = json.loads(record["environment"] or "{}")
+        versions = ", ".join(f"{name} {version}" for name, version in sorted(about.get("versions", {}).items()))
+        text = f"Python {about.get('python')} on {about.get('platform')}, device {about.get('device')}, " + (
+            f"{about.get('threads')} thread(s): {versions}"
+        )
+        found[text] = found.get(text, 0) + 1
+    lines = sorted(found.items(), key=lambda item: -item[1])[:50]
+    return "<ul>" + "".join(f"<li>{escape(text)} ({count} records)</li>" for text, count in lines) + "</ul>"
+
+
+def experiments_section(folder: Path) -> str:
+    """The experiments that were run here, as they were resolved."""
+    blocks = []
+    for path in sorted(folder.glob("*.json"))[:50]:
+        try:
+            text = json.dumps(json.loads(path.read_text(encoding="utf-8")), indent=1)
+        except (OSError, ValueError):
+            text = "this file cannot be read"
+        blocks.append(f"<details><summary>experiment {escape(path.stem)}</summary><pre>{_lines(text)}</pre></details>")
+    return "".join(blocks)
+
+
+def data_references(folder: Path) -> dict[str, str]:
+    """How each dataset was named on the command line, by the name that tables use."""
+    found: dict[str, str] = {}
+    for path in sorted(folder.glob("*.json")):
+        try:
+            given = json.loads(path.read_text(encoding="utf-8")).get("data", [])
+        except (OSError, ValueError, AttributeError):
+            continue
+        for reference in given if isinstance(given, list) else []:
+            found[Path(str(reference)).name] = str(reference)
+    return found

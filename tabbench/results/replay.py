@@ -1,0 +1,227 @@
+"""A stored record, run again: its command, and what came out this time."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+from tabbench.contracts.split_rule import make_rule
+from tabbench.data.sources import resolve_data
+from tabbench.errors import TabbenchError, UsageError
+from tabbench.experiment.controls import NONE, UNTRAINED
+from tabbench.experiment.plan import Plan, Step, make_plan
+from tabbench.experiment.settings import choose
+from tabbench.experiment.spec import READING_ENTRIES, SPLIT_ENTRIES, Protocol, Spec, make_spec
+from tabbench.registry import Registry, file_revision, make_registry
+from tabbench.results.record import Environment, Record
+
+if TYPE_CHECKING:
+    from tabbench.data.cache import Manifest
+
+UNPUBLISHED = "unpublished"
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What it takes to run one record again."""
+
+    record: Record
+    spec: Spec
+    registry: Registry
+    files: tuple[Path, ...]
+
+    @property
+    def command(self) -> str:
+        """The command line that makes this record, among those of lower splits and seeds.
+
+        Settings that tuning found are given as they are: the search itself is not run again.
+        """
+        spec = self.spec
+        words = ["tabbench", "run", "--ssl", *spec.ssl, "--model", *spec.model, "--data", *spec.data]
+        words += ["--preset", spec.preset, "--splits", str(spec.splits), "--seeds", str(spec.seeds)]
+        words += ["--trials", "0", "--ssl-trials", "0", "--controls", ""]
+        words += ["--protocol", *spec.protocol] if spec.protocol != ("frozen",) else []
+        if not spec.budgets[0].is_all or spec.probe == "never":
+            words += ["--labels", *spec.labels, "--probe", spec.probe, "--validation-labels", spec.validation_labels]
+        words += ["--rows", str(spec.rows)] if spec.rows is not None else []
+        words += ["--metric", spec.metric] if spec.metric else []
+        words += ["--threads", str(spec.threads)] if spec.threads != 1 else []
+        words += ["--categorical", ",".join(spec.categorical)] if spec.categorical else []
+        for name, settings in spec.settings.items():
+            for key, value in settings.items():
+                words += ["--set", f"{name}.{key}={json.dumps(value)}"]
+        for file in self.files:
+            words += ["--plugin", str(file)]
+        return shlex.join(words)
+
+    def plan(self, manifest: Manifest) -> tuple[Plan, Step]:
+        """The steps of this record alone, and the last of them.
+
+        Raises:
+            UsageError: data or code are not those of the record.
+        """
+        self._check_data(manifest)
+        whole = make_plan(self.spec, self.registry, [manifest])
+        ends = {(end.planned.split, end.planned.seed): end for end in whole.records if end.planned is not None}
+        last = ends[self.record.split, self.record.seed]
+        self._check_code(last)
+        needed = {last.key}
+        for key, step in reversed(whole.steps.items()):
+            if key in needed:
+                needed.update(step.needs)
+        return Plan({key: step for key, step in whole.steps.items() if key in needed}), last
+
+    def _check_data(self, manifest: Manifest) -> None:
+        stored = self.record.hashes.data if self.record.hashes else None
+        if stored != manifest.key:
+            raise UsageError(
+                f"the data are not those of the record: {manifest.name} has the content {manifest.key[:12]}, "
+                f"the record was made with {str(stored)[:12]}"
+            )
+
+    def _check_code(self, last: Step) -> None:
+        """Name the plugin that has changed since; results of another revision cannot be compared."""
+        assert last.planned is not None
+        planned = last.planned.plugins or {}
+        for role, stored in (self.record.plugins or {}).items():
+            now = planned[role]
+            if now.revision != stored.revision:
+                raise UsageError(
+                    f"the {role} plugin of {now.distribution} is at revision {now.revision}, "
+                    f"the record was made with {stored.revision}: results may differ on purpose"
+                )
+
+
+def prepare_replay(record: Record, results: Path, files: Iterable[Path] = (), data: str | None = None) -> Replay:
+    """Find out how a record was made.
+
+    Args:
+        record: of a finished job.
+        results: the folder it is from; its experiments tell where files of data were.
+        files: the unpublished plugins of the record. Where a record says they are does not count: who wrote the
+            record could have any file imported.
+        data: FILE:TARGET of the record's data, if the file is elsewhere now.
+    """
+    if record.kind == "trial":
+        raise UsageError("this is a trial of tuning: replay the result that came of it")
+    if record.status != "ok" or record.hashes is None or record.seed is None:
+        raise UsageError(f"this job ended with {record.status!r}, so there is nothing to compare: {record.error}")
+    chosen = tuple(files)
+    _check_files(record, chosen)
+    registry = make_registry(chosen)
+    found, about_data = _find_data(record, results, registry)
+    given: dict[str, Any] = {
+        "ssl": [record.ssl],
+        "model": [record.model],
+        "data": [data or found],
+        "preset": record.preset,
+        "splits": record.split + 1,
+        "seeds": record.seed + 1,
+        "trials": 0,
+        "ssl_trials": 0,
+        "controls": [],
+        **about_data,
+    }
+    given |= {"rows": record.rows_limit} if record.rows_limit else {}
+    given |= {"metric": record.main_metric} if record.main_metric else {}
+    given |= {"threads": record.environment.threads} if record.environment and record.environment.threads else {}
+    given |= {"protocol": [record.protocol]} if record.protocol in get_args(Protocol) else {}
+    given |= {"labels": [record.labels], "probe": record.probe or "kept"} if record.labels else {}
+    given |= {"validation_labels": record.validation_labels} if record.validation_labels else {}
+    settings = _settings(record, make_spec(given), registry)
+    return Replay(record, make_spec({**given, "set": settings}), registry, chosen)
+
+
+def _check_files(record: Record, files: tuple[Path, ...]) -> None:
+    """Refuse to import anything before the content of each unpublished plugin of the record is among ``files``."""
+    given = {file_revision(path): path for path in files}
+    for role, origin in (record.plugins or {}).items():
+        if origin.version != UNPUBLISHED or origin.revision in given:
+            continue
+        made = f"the {role} plugin of the record was the file {origin.distribution} at revision {origin.revision}"
+        if not given:
+            raise UsageError(f"{made}: a record never decides what is run, so name the file with --plugin FILE")
+        others = ", ".join(f"{path} is at {revision}" for revision, path in given.items())
+        raise UsageError(f"{made}, and {others}: name the file as it was then")
+
+
+def _find_data(record: Record, results: Path, registry: Registry) -> tuple[str, dict[str, Any]]:
+    """What to write after --data, and how tables were read and split: as in the experiment of the record.
+
+    Several experiments may have had files of the same name: the one with the record's content is meant.
+    """
+    rules: list[dict[str, Any]] = []
+    files: list[tuple[str, dict[str, Any]]] = []
+    for path in sorted((results / "experiments").glob("*.json")):
+        experiment = json.loads(path.read_text(encoding="utf-8"))
+        split = {name: experiment[name] for name in SPLIT_ENTRIES if name in experiment}
+        rule = make_rule(**split)
+        if (None if rule.is_default else rule.name) == record.split_rule:
+            rules.append(split)
+            read = {name: experiment[name] for name in READING_ENTRIES if name in experiment}
+            named = [reference for reference in experiment["data"] if _goes_by(reference, record.data)]
+            files += [(reference, {**read, **split}) for reference in named]
+    for reference, about in files:
+        with contextlib.suppress(TabbenchError):  # a file that is gone, or has changed
+            reading = make_spec({"ssl": [NONE], "model": [record.model], **about}).reading
+            manifests = resolve_data(reference, registry, offline=True, reading=reading)
+            if record.hashes is not None and record.hashes.data in [manifest.key for manifest in manifests]:
+                return reference, about
+    if files:
+        return files[0]
+    return record.data, rules[0] if rules else {}
+
+
+def _goes_by(reference: str, name: str) -> bool:
+    """Whether FILE:TARGET is called ``name`` in records: the file's name, with folders where there were several."""
+    return reference == name or reference.endswith(f"/{name}") or Path(reference).name == name
+
+
+def _settings(record: Record, spec: Spec, registry: Registry) -> dict[str, dict[str, Any]]:
+    """What was not as the preset says, for each plugin of the record."""
+    config = record.config or {}
+    parts = [("model", record.model, config["model"])]
+    if record.ssl != NONE:
+        name = record.ssl.removeprefix(f"{UNTRAINED}:")
+        parts.insert(0, ("ssl", name, config.get("joint") or config["ssl"]))
+    settings = {}
+    for kind, name, values in parts:
+        usual = choose(spec, registry, kind, name, record.data).config
+        changed = {key: value for key, value in values.items() if key not in usual or usual[key] != value}
+        if changed:
+            settings[name] = changed
+    return settings
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """One line of what is compared."""
+
+    what: str
+    stored: Any
+    again: Any
+
+    @property
+    def same(self) -> bool:
+        return bool(self.stored == self.again)
+
+
+def check_again(stored: Record, again: Record) -> list[Agreement]:
+    """The score to the last digit, and the hash of the predictions."""
+    return [
+        Agreement(str(stored.metric), stored.score, again.score),
+        Agreement("predictions", *(each.hashes.predictions if each.hashes else None for each in (stored, again))),
+    ]
+
+
+def differences(stored: Record, again: Record) -> list[str]:
+    """What is not the same about the machines, which may explain other results."""
+    before, now = stored.environment or Environment(), again.environment or Environment()
+    pairs = {name: (getattr(before, name), getattr(now, name)) for name in ("python", "machine", "device", "threads")}
+    pairs |= {name: (before.versions.get(name), version) for name, version in now.versions.items()}
+    return [f"{name} was {old}, is {new}" for name, (old, new) in pairs.items() if old != new]

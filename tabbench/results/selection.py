@@ -1,0 +1,255 @@
+"""Which records a table compares: one per place, of one fidelity and tuning budget; the rest is left out by name."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from operator import itemgetter
+from typing import Any
+
+from tabbench.contracts.split_rule import DEFAULT_RULE
+from tabbench.errors import UsageError, did_you_mean
+from tabbench.experiment.controls import NONE, UNTRAINED
+from tabbench.results.store import Store
+
+FIDELITIES = ("paper", "standard", "quick")
+RAW, FROZEN = "raw", "frozen"
+ALL_LABELS = "100%"
+SPLIT_RULE = DEFAULT_RULE
+COLUMNS = [
+    "key", "kind", "status", "time", "ssl", "model", "variant", "uses_labels", "data", "data_key", "split", "seed",
+    "fidelity", "trials", "ssl_trials", "metric", "score", "flags", "error", "test", "seconds", "counts", "notes",
+    "protocol", "labels", "validation_labels", "split_rule", "main_metric",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Names to show; an empty tuple shows all."""
+
+    data: tuple[str, ...] = ()
+    ssl: tuple[str, ...] = ()
+    model: tuple[str, ...] = ()
+    protocol: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+
+    def keep(self, record: Mapping[str, Any]) -> bool:
+        """Whether to show a record. Raw rows belong to every protocol."""
+        return all(
+            not wanted or record[name] in wanted or (name == "protocol" and record[name] == RAW)
+            for name, wanted in self._items()
+        )
+
+    def keep_pair(self, pair: Mapping[str, str]) -> bool:
+        """Whether to name a pair that takes no part; what it does not say is not asked for."""
+        return all(not wanted or name not in pair or pair[name] in wanted for name, wanted in self._items())
+
+    def matched(self, records: Iterable[Mapping[str, Any]]) -> Filters:
+        """The same filters in the words of the records.
+
+        Case does not matter, and ``untrained`` stands for the untrained control of every method.
+
+        Raises:
+            UsageError: no record has a name that was asked for.
+        """
+        records = list(records)
+        found = {}
+        for name, wanted in self._items():
+            present = {str(record[name]) for record in records}
+            found[name] = tuple(match for word in wanted for match in _match(name, word, present))
+        return Filters(**found)
+
+    def _items(self) -> list[tuple[str, tuple[str, ...]]]:
+        return [(each.name, getattr(self, each.name)) for each in fields(self)]
+
+
+def _match(name: str, word: str, present: set[str]) -> list[str]:
+    lowered = word.lower()
+    found = sorted(
+        each
+        for each in present
+        if each.lower() == lowered or (name == "ssl" and lowered == UNTRAINED and each.startswith(f"{UNTRAINED}:"))
+    )
+    if not found:
+        raise UsageError(f"--{name} {word}: no record has it.{did_you_mean(word, present)}")
+    return found
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The records to compare."""
+
+    records: list[dict[str, Any]]
+    fidelity: str | None
+    left_out: list[dict[str, Any]]
+    incomplete: Counter[tuple[Any, ...]] = field(default_factory=Counter)
+    """How many records of a row on a dataset failed or are flagged; the row as by :func:`row_of`, then the dataset."""
+
+    def data_notes(self) -> dict[str, list[str]]:
+        """What its records say of each dataset and its splits, each note once."""
+        texts: dict[str, dict[str, None]] = {}
+        for record in self.records:
+            if record["notes"] not in (None, "[]"):
+                texts.setdefault(record["data"], {}).setdefault(record["notes"])
+        found: dict[str, list[str]] = {}
+        for name, lists in sorted(texts.items()):
+            notes = (str(note) for text in lists for note in json.loads(text))
+            found[name] = list(dict.fromkeys(notes))
+        return found
+
+
+def select_records(
+    store: Store,
+    *,
+    fidelity: str | None = None,
+    any_budget: bool = False,
+    only: Collection[str] | None = None,
+    names: Mapping[str, str] | None = None,
+    where: Filters | None = None,
+) -> Selection:
+    """Read a results folder and choose what can be compared; arguments as of ``tabulate``."""
+    wanted = None if only is None else set(only)
+    records = [
+        record
+        for record in read_lines(store, COLUMNS)
+        if record["kind"] != "trial" and (wanted is None or record["key"] in wanted)
+    ]
+    return select_from(
+        records, fidelity=fidelity, any_budget=any_budget, names=names, where=where, skipped=store.skipped()
+    )
+
+
+def select_from(
+    records: Iterable[dict[str, Any]],
+    *,
+    fidelity: str | None = None,
+    any_budget: bool = False,
+    names: Mapping[str, str] | None = None,
+    where: Filters | None = None,
+    skipped: Iterable[dict[str, str]] = (),
+) -> Selection:
+    """Choose what can be compared among records that were read before; ``skipped`` as of ``Store.skipped``."""
+    records = _newest(records)
+    for record in records:
+        record["data"] = (names or {}).get(record["data_key"], record["data"])
+    if where is not None:
+        where = where.matched(records)
+        records = [record for record in records if where.keep(record)]
+    present = sorted({record["fidelity"] for record in records}, key=fidelity_order)
+    if fidelity is not None and fidelity not in present:
+        raise UsageError(f"No records of fidelity {fidelity!r}.{did_you_mean(fidelity, present)}")
+    chosen = fidelity if fidelity is not None else (present[0] if present else None)
+    candidates = [record for record in records if record["fidelity"] == chosen]
+    budget = None if any_budget else max((budget_of(record) for record in candidates), default=(0, 0))
+    data_keys = {record["data"]: record["data_key"] for record in sorted(candidates, key=lambda record: record["time"])}
+    selection = Selection([], chosen, [])
+    others: Counter[str] = Counter()
+    for record in records:
+        other = _other_table(record, chosen, budget, data_keys)
+        reason = _reason_to_leave_out(record)
+        if other:
+            others[other] += 1
+        elif reason:
+            place = {name: record[name] for name in ("ssl", "model", "data", "protocol", "labels", "split", "seed")}
+            selection.left_out.append({"reason": reason, **place, "key": record["key"]})
+            selection.incomplete[*row_of(record), record["data"]] += 1
+        else:
+            selection.records.append(record)
+    selection.left_out.extend({"reason": reason, "records": count} for reason, count in others.items())
+    selection.left_out.extend(pair for pair in skipped if where is None or where.keep_pair(pair))
+    return selection
+
+
+row_of = itemgetter(
+    "ssl", "model", "variant", "ssl_trials", "trials", "protocol", "labels", "split_rule", "main_metric", "uses_labels"
+)
+"""What makes a row of the table."""
+_place_of = itemgetter(
+    "ssl", "model", "variant", "data", "data_key", "split", "seed", "fidelity", "trials", "ssl_trials", "protocol",
+    "labels", "split_rule", "main_metric",
+)  # fmt: skip
+
+
+def read_lines(store: Store, columns: list[str]) -> list[dict[str, Any]]:
+    """All records of a folder, trials too; objects and lists are JSON texts."""
+    table = store.read_table(columns)
+    values = [_values(table.column(name)) for name in columns]
+    return [_with_defaults(dict(zip(columns, line, strict=True))) for line in zip(*values, strict=True)]
+
+
+def _with_defaults(record: dict[str, Any]) -> dict[str, Any]:
+    """Records of before these questions could be asked answer them as it was done then."""
+    record["protocol"] = record["protocol"] or (RAW if record["ssl"] == NONE else FROZEN)
+    record["labels"] = record["labels"] or ALL_LABELS
+    record["split_rule"] = record["split_rule"] or SPLIT_RULE
+    if record["validation_labels"] == "all" and record["labels"] != ALL_LABELS:
+        record["split_rule"] += ", all validation labels"  # another question, so never ranked with the usual one
+    record["main_metric"] = record["main_metric"] or ""
+    record["trials"], record["ssl_trials"] = record["trials"] or 0, record["ssl_trials"] or 0
+    record["uses_labels"] = bool(record["uses_labels"])
+    return record
+
+
+def _values(column: Any) -> list[Any]:
+    """A column's values; equal texts are one object, which is quicker to make, to hash and to compare."""
+    import pyarrow as pa
+
+    if not pa.types.is_string(column.type):
+        return list(column.to_pylist())
+    encoded = column.combine_chunks().dictionary_encode()
+    words = [*encoded.dictionary.to_pylist(), None]
+    return [words[code] for code in encoded.indices.fill_null(-1).to_pylist()]
+
+
+def _newest(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One record for each place in the table: a finished one before a failed one, then the latest."""
+    best: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for record in records:
+        place = _place_of(record)
+        other = best.get(place)
+        if other is None or _newness(record) >= _newness(other):
+            best[place] = record
+    return list(best.values())
+
+
+def _newness(record: dict[str, Any]) -> tuple[bool, float]:
+    return record["status"] == "ok", record["time"]
+
+
+def budget_of(record: Mapping[str, Any]) -> tuple[int, int]:
+    """Trials for the SSL side and for the model."""
+    return record["ssl_trials"], record["trials"]
+
+
+def describe_budget(budget: tuple[int, int]) -> str:
+    """``(8, 15)`` as ``tuned with 8 + 15 trials``."""
+    return f"tuned with {budget[0]} + {budget[1]} trials" if any(budget) else "not tuned"
+
+
+def fidelity_order(fidelity: str) -> tuple[int, int, str]:
+    """The highest fidelity first."""
+    name, _, rest = fidelity.partition(",")
+    return (FIDELITIES.index(name) if name in FIDELITIES else len(FIDELITIES), len(rest), rest)
+
+
+def _other_table(
+    record: dict[str, Any], fidelity: str | None, budget: tuple[int, int] | None, data_keys: Mapping[str, str]
+) -> str:
+    """Why a record belongs to another table than this one; empty if it does not."""
+    if record["fidelity"] != fidelity:
+        return f"fidelity {record['fidelity']} (--fidelity)"
+    if budget is not None and budget_of(record) != budget:
+        return f"another budget: {describe_budget(budget_of(record))} (--any-budget)"
+    if record["data_key"] != data_keys[record["data"]]:
+        return f"an older content of {record['data']}"
+    return ""
+
+
+def _reason_to_leave_out(record: dict[str, Any]) -> str:
+    if record["status"] != "ok":
+        return f"{record['status']}: {record['error']}"
+    if record["flags"] not in (None, "[]"):
+        return "flagged: " + ", ".join(json.loads(record["flags"]))
+    return ""

@@ -1,0 +1,346 @@
+"""The results folder: records, one fsynced JSONL file per writer, and artefacts by key.
+
+    results/records/*.jsonl      what was found, appended by drivers; the truth, with a digest per line
+    results/records.parquet      the same in one file for fast reading; brought up to date when it is behind
+    results/artefacts/KIND/KEY/  encoders and representations, complete or not there at all
+    results/locks/, leases/      who works on what
+    results/drivers/, logs/      signs of life of drivers; what workers printed
+
+Any tool that reads JSONL or parquet can read the records without tabbench.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import secrets
+import shutil
+import socket
+import time
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import filelock
+
+from tabbench.contracts.job import content_key
+from tabbench.errors import Evicted, TabbenchWarning, UsageError
+from tabbench.results import artefacts
+from tabbench.results.copy import Copy, open_copy, to_arrow, write_copy
+from tabbench.results.drivers import Presence
+from tabbench.results.lag import appears
+from tabbench.results.lines import read_line, to_line
+from tabbench.results.locks import Flock, Lease, Lock, LockKind, Pulses
+from tabbench.results.record import SCHEMA_VERSION, BadRecordError, Record, check_fields, is_final
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+COMPACT_AFTER = 1000
+"""Readers bring the parquet copy up to date when so many records are not in it yet."""
+
+_USED_THREADS = re.compile(r'"threads": ?(\d+)')
+
+
+@dataclass
+class _File:
+    """How far a JSONL file has been read."""
+
+    size: int = 0
+    lines: int = 0
+    warned: bool = False
+
+
+@dataclass
+class Store:
+    """A results folder. Opening it writes nothing.
+
+    It knows the keys of all records, and reads a whole record when it is asked for.
+    """
+
+    root: Path
+    locks: LockKind = "flock"
+    """How drivers keep out of each other's way."""
+    patience: float = 0.0
+    """Seconds for which what another machine has written may be invisible here."""
+    presence: Presence | None = field(default=None, repr=False)
+    """The signs of life of this process, if it is a driver; leases are worth as much as these."""
+    _pulses: Pulses | None = field(default=None, repr=False)
+    _writer: int | None = field(default=None, repr=False)
+    _copy: Copy | None = field(default=None, repr=False)
+    _seen: dict[str, _File] = field(default_factory=dict, repr=False)
+    _done: dict[str, bytes | int] = field(default_factory=dict, repr=False)
+    """Records by key: as JSON, which takes a tenth of the memory; of those in the parquet copy, the row."""
+    _failed: dict[str, bytes | int] = field(default_factory=dict, repr=False)
+    _open_trials: dict[str, str] = field(default_factory=dict, repr=False)
+    """Studies by the keys of trials that were killed, lost, or ran out of time or memory, and never succeeded."""
+
+    def __post_init__(self) -> None:
+        self.root = Path(self.root).absolute()
+        for place in (self.root, *self.root.parents):
+            if place.is_file():
+                where = "this is" if place == self.root else f"{place} is"
+                raise UsageError(f"--results {self.root}: {where} a file, not a folder")
+
+    def folder(self, *parts: str) -> Path:
+        """A folder below the root, made if it is not there.
+
+        Raises:
+            UsageError: it cannot be made.
+        """
+        path = self.root.joinpath(*parts)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(
+                f"--results {self.root}: {path} cannot be made ({error.strerror}): name a folder that can be written"
+            ) from None
+        return path
+
+    # Records.
+
+    def add(self, record: Record) -> None:
+        """Append a record to this process's file, on disk before this returns."""
+        data = to_line({**record.to_json(), "time": time.time()})
+        if self._writer is None:
+            folder = self.folder("records")
+            name = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{socket.gethostname()}-{os.getpid()}"
+            path = folder / f"{name}-{secrets.token_hex(3)}.jsonl"
+            self._writer = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+            artefacts.sync(folder)
+        while data:  # a full disk can cut a write short; the torn line is skipped by readers
+            data = data[os.write(self._writer, data) :]
+        os.fsync(self._writer)
+
+    def save_experiment(
+        self, spec: dict[str, Any], skipped: Sequence[dict[str, str]] = (), tables: Sequence[dict[str, Any]] = ()
+    ) -> None:
+        """Keep the resolved experiment beside its results: pairs that take no part and why, tables as they were."""
+        spec = {**spec, "skipped": list(skipped)} if skipped else spec
+        spec = {**spec, "tables": list(tables)} if tables else spec
+        folder = self.folder("experiments")
+        text = json.dumps(spec, indent=1, sort_keys=True)
+        path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:12]}.json"
+        if not path.exists():
+            draft = folder / f".{secrets.token_hex(4)}"
+            draft.write_text(text + "\n", encoding="utf-8")
+            os.replace(draft, path)
+
+    def skipped(self) -> list[dict[str, str]]:
+        """Pairs that took no part in the experiments of this folder: ssl, model, protocol, reason."""
+        found: dict[str, dict[str, str]] = {}
+        for path in sorted((self.root / "experiments").glob("*.json")):
+            try:
+                pairs = json.loads(path.read_text(encoding="utf-8")).get("skipped", [])
+            except (OSError, ValueError, AttributeError):  # a file of somebody else's
+                continue
+            found |= {json.dumps(pair, sort_keys=True): pair for pair in pairs if isinstance(pair, dict)}
+        return list(found.values())
+
+    def frozen_tables(self) -> list[dict[str, Any]]:
+        """The tables of the experiments in this folder, oldest first: what a suite was when it was first planned."""
+        paths = sorted((self.root / "experiments").glob("*.json"), key=lambda path: (path.stat().st_mtime, path.name))
+        tables: list[dict[str, Any]] = []
+        for path in paths:
+            try:
+                found = json.loads(path.read_text(encoding="utf-8")).get("tables", [])
+                tables += [{name: str(value) for name, value in table.items()} for table in found]
+            except (OSError, ValueError, AttributeError, TypeError):  # not ours
+                continue
+        return tables
+
+    def refresh(self) -> None:
+        """Read what any writer has appended since the last call."""
+        if self._copy is None and not self._seen:
+            self._take_copy()
+        for value in self._new_lines():
+            record = Record.from_json(value)
+            self._enter(record.key, json.dumps(value).encode(), record.is_done, record.study, record.number)
+
+    def _take_copy(self) -> None:
+        """Learn the keys that are in the parquet copy."""
+        self._copy = open_copy(self.root)
+        if self._copy is None:
+            return
+        self._seen = {name: _File(size) for name, size in self._copy.included.items()}
+        names = ["key", "status", "kind", "flags", "study", "number", "threads", "environment"]
+        columns = [column.to_pylist() for column in self._copy.read(names).columns]
+        for row, (key, status, kind, flags, study, number, threads, where) in enumerate(zip(*columns, strict=True)):
+            used = _USED_THREADS.search(where or "")
+            done = is_final(status, kind, flags or "", threads, int(used[1]) if used else 0)
+            self._enter(key, row, done, study, number)
+
+    def _enter(self, key: str, record: bytes | int, done: bool, study: str | None, number: int | None) -> None:
+        if done:
+            self._done[key] = record
+            self._failed.pop(key, None)
+            self._open_trials.pop(key, None)
+        elif key not in self._done:
+            self._failed[key] = record
+            if study is not None and key == content_key({"study": study, "number": number}):
+                self._open_trials[key] = study
+
+    def is_stored(self, key: str) -> bool:
+        """Whether there is a finished record of a key, as of the last ``refresh``.
+
+        A result whose studies have open trials does not count: version 0.1.0 took such studies for finished.
+        """
+        if key not in self._done:
+            return False
+        if not self._open_trials:
+            return True
+        record = self.record(key)
+        return record is not None and not self.has_open_trials(each.study for each in (record.tuning or {}).values())
+
+    def record(self, key: str) -> Record | None:
+        """The finished record of a key, as of the last ``refresh``."""
+        found = self._done.get(key)
+        return None if found is None else self._load(found)
+
+    def has_open_trials(self, studies: Iterable[str]) -> bool:
+        """Whether a trial of these studies was killed, lost, or ran out of time or memory, and never succeeded.
+
+        Version 0.1.0 took such trials for done, and what their studies decided for final.
+        """
+        return not set(self._open_trials.values()).isdisjoint(studies)
+
+    def records(self) -> list[Record]:
+        """Finished records, and the last failure of each key that never succeeded."""
+        self.refresh()
+        return [self._load(found) for found in (*self._done.values(), *self._failed.values())]
+
+    def find(self, start: str) -> list[Record]:
+        """The records whose keys begin with ``start``."""
+        self.refresh()
+        found = {**self._failed, **self._done}
+        return [self._load(record) for key, record in found.items() if key.startswith(start)]
+
+    def _load(self, found: bytes | int) -> Record:
+        if isinstance(found, bytes):
+            return Record.from_json(json.loads(found))
+        assert self._copy is not None
+        return Record.from_json(self._copy.row(found))
+
+    def _new_lines(self) -> Iterator[dict[str, Any]]:
+        for path in sorted((self.root / "records").glob("*.jsonl")):
+            state = self._seen.setdefault(path.name, _File())
+            if not path.is_file() or path.stat().st_size <= state.size:
+                continue
+            with path.open("rb") as file:
+                file.seek(state.size)
+                data = file.read()
+            yield from _parse(path, data, state)
+
+    # The parquet copy.
+
+    def read_table(self, columns: list[str]) -> pa.Table:
+        """All records as an arrow table, from the parquet copy where it is current."""
+        import pyarrow as pa
+
+        copied = open_copy(self.root)
+        fresh = Store(self.root)
+        fresh._seen = {} if copied is None else {name: _File(size) for name, size in copied.included.items()}
+        whole = to_arrow(fresh._new_lines())
+        included = {name: state.size for name, state in fresh._seen.items()}
+        if whole.num_rows >= COMPACT_AFTER:
+            self._compact(copied, whole, included)
+        parts = [] if copied is None else [copied.read(columns)]
+        return pa.concat_tables([*parts, whole.select(columns)])
+
+    def compact(self) -> None:
+        """Bring the parquet copy up to date, unless another process is doing so."""
+        if not (self.root / "records").is_dir():
+            return
+        copied = open_copy(self.root)
+        fresh = Store(self.root)
+        fresh._seen = {} if copied is None else {name: _File(size) for name, size in copied.included.items()}
+        new = to_arrow(fresh._new_lines())
+        if new.num_rows or copied is None:
+            self._compact(copied, new, {name: state.size for name, state in fresh._seen.items()})
+
+    def _compact(self, copied: Copy | None, new: pa.Table, included: dict[str, int]) -> None:
+        """Write the rows of the copy and the new ones as the new copy."""
+        import pyarrow as pa
+
+        lock = filelock.FileLock(self.root / "locks" / "compact.lock")
+        try:
+            (self.root / "locks").mkdir(exist_ok=True)
+            with lock.acquire(timeout=0):
+                parts = [new] if copied is None else [copied.read(new.column_names), new]
+                write_copy(self.root, pa.concat_tables(parts), included)
+        except (filelock.Timeout, OSError, NotImplementedError):
+            # Somebody else is at it, the folder is read-only, or it has no locks: the JSONL serves.
+            return
+
+    # Artefacts.
+
+    def artefact(self, kind: str, key: str) -> Path:
+        """Where an artefact is, or would be."""
+        return self.root / "artefacts" / kind / key
+
+    def open_artefact(self, kind: str, key: str) -> Path:
+        """The folder of a stored artefact, every byte checked. One that another machine has made is waited for.
+
+        Raises:
+            ArtefactError: it is damaged; it has been set aside.
+            Evicted: it does not appear within ``patience``; the job is to be tried elsewhere, or later.
+        """
+        path = self.artefact(kind, key)
+        if self.patience and not appears(lambda: artefacts.has_all_files(path), path, self.patience):
+            raise Evicted(
+                f"{path} is not visible from {socket.gethostname()} after {self.patience:g} s: "
+                "its file system lags, or is not shared"
+            )
+        return artefacts.open_folder(path)
+
+    def has_artefact(self, kind: str, key: str) -> bool:
+        return artefacts.is_complete(self.artefact(kind, key))
+
+    def write_artefact(self, kind: str, key: str) -> AbstractContextManager[Path]:
+        """A folder to fill; it gets its name when the block ends without an error, and not before."""
+        self.folder("artefacts", kind)
+        return artefacts.write_folder(self.artefact(kind, key))
+
+    def drop_artefact(self, kind: str, key: str) -> None:
+        shutil.rmtree(self.artefact(kind, key), ignore_errors=True)
+
+    def scratch(self, key: str) -> Path:
+        """A folder for the checkpoints of a job; it survives a kill."""
+        return self.folder("scratch", key)
+
+    def drop_scratch(self, key: str) -> None:
+        shutil.rmtree(self.root / "scratch" / key, ignore_errors=True)
+
+    def lock(self, key: str) -> Lock:
+        """The right to work on a key, which its holder loses when it dies."""
+        if self.locks == "flock":
+            return Flock(self.folder("locks") / f"{key}.lock")
+        assert self.presence is not None, "who takes a lease must give signs of life"
+        if self._pulses is None:
+            self._pulses = Pulses(self.root)
+        return Lease(self.folder("leases"), key, self.presence, self._pulses)
+
+
+def _parse(path: Path, data: bytes, state: _File) -> Iterator[dict[str, Any]]:
+    """The sound records of a piece of a file; others are named."""
+    complete, newline, torn = data.rpartition(b"\n")
+    state.size += len(complete) + len(newline)
+    for line in complete.split(b"\n") if newline else ():
+        state.lines += 1
+        try:
+            value = read_line(line)
+            check_fields(value)
+        except BadRecordError as error:
+            warnings.warn(f"{path.name}: skipped a line that is not a record: {error}", TabbenchWarning, stacklevel=2)
+            continue
+        if value.get("schema", 1) > SCHEMA_VERSION:
+            raise UsageError(f"{path.name} was written by a newer tabbench (schema {value['schema']}): update tabbench")
+        yield value
+    if torn and not state.warned:
+        state.warned = True
+        warnings.warn(f"{path.name}: its last line is incomplete and was skipped", TabbenchWarning, stacklevel=2)

@@ -1,0 +1,440 @@
+"""Records -> table: means with spread, ranks per dataset, and what was left out and why.
+
+Rows that share a rank are compared on the splits and seeds that all of them have.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from tabbench.contracts.metrics import CLASSIFICATION_METRICS, REGRESSION_METRICS
+from tabbench.contracts.metrics import LOWER_IS_BETTER as LOWER_SCORES
+from tabbench.errors import UsageError, did_you_mean
+from tabbench.results.selection import ALL_LABELS, FROZEN, RAW, Filters, Selection, budget_of, row_of, select_records
+from tabbench.results.statistics import Interval, Missing, Place, Scores, Ties, mean_interval, rank_rows, rank_values
+
+if TYPE_CHECKING:
+    from tabbench.results.store import Store
+
+Common = Literal["all", "none"]
+LOWER_IS_BETTER = LOWER_SCORES | {"time"}
+TEST_METRICS = (*CLASSIFICATION_METRICS, *REGRESSION_METRICS)
+FEW_TEST_ROWS = 50
+"""Below this, a column is marked."""
+METRICS = ("rank", "score", "time", *TEST_METRICS)
+
+
+class Group(NamedTuple):
+    """What rows have in common that share a rank."""
+
+    protocol: str
+    """How encoders are used; raw rows stand in every protocol's group."""
+    labels: str
+    split_rule: str
+    main_metric: str
+    """The metric that the run was told to drive everything by; empty for the default of the task."""
+    uses_labels: bool
+
+
+@dataclass
+class Cell:
+    """One row of the table on one dataset."""
+
+    found: dict[Place, float] = field(default_factory=dict)
+    """All results of the row here, by split and seed."""
+    compared: frozenset[Place] | None = None
+    """Those of its places that the table looks at; None for all."""
+    expected: int = 0
+    """Places that any row of the group has here."""
+    incomplete: int = 0
+    """Records of this cell that failed or are flagged."""
+    rank: float | None = None
+    scores: dict[Place, str] = field(default_factory=dict, repr=False)
+    """All test scores of each record, as JSON."""
+    counts: str | None = field(default=None, repr=False)
+    """Counts of rows of one of the records, as JSON."""
+
+    @cached_property
+    def results(self) -> dict[Place, float]:
+        """The results that the table looks at."""
+        if self.compared is None:
+            return self.found
+        return {place: value for place, value in self.found.items() if place in self.compared}
+
+    @property
+    def values(self) -> list[float]:
+        return list(self.results.values())
+
+    @property
+    def n(self) -> int:
+        return len(self.results)
+
+    @property
+    def aside(self) -> int:
+        """Results that other rows lack, which therefore do not count."""
+        return len(self.found) - len(self.results)
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether the row has fewer results here than others."""
+        return 0 < len(self.found) < self.expected
+
+    @cached_property
+    def split_means(self) -> list[float]:
+        """The mean over seeds of each split."""
+        by_split: dict[int, list[float]] = {}
+        for (split, _), value in self.results.items():
+            by_split.setdefault(split, []).append(value)
+        return [statistics.fmean(values) for values in by_split.values()]
+
+    @cached_property
+    def mean(self) -> float | None:
+        """Over splits, seeds averaged within a split first."""
+        return statistics.fmean(self.split_means) if self.results else None
+
+    @property
+    def std(self) -> float | None:
+        """Sample standard deviation over splits and seeds; None for a single value."""
+        if self.n < 2:
+            return None
+        center = statistics.fmean(self.values)
+        return math.sqrt(math.fsum((value - center) ** 2 for value in self.values) / (self.n - 1))
+
+    @cached_property
+    def interval(self) -> Interval:
+        """The mean with its 95 % interval over splits."""
+        return mean_interval(self.results)
+
+    def mean_of(self, metric: str) -> float | None:
+        """The mean of some other metric of the same records."""
+        values = {place: json.loads(self.scores[place]).get(metric) for place in self.results}
+        return Cell(values).mean if values and None not in values.values() else None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "mean": self.mean,
+            "std": self.std,
+            "n": self.n,
+            "rank": self.rank,
+            "found": len(self.found),
+            "expected": self.expected,
+            "incomplete": self.incomplete,
+        }
+
+
+@dataclass
+class Row:
+    """An SSL method with a downstream model, under one protocol with one number of labels."""
+
+    ssl: str
+    model: str
+    variant: str
+    budget: tuple[int, int]
+    """Tuning trials of the SSL side and of the model."""
+    protocol: str
+    group: Group
+    cells: dict[str, Cell]
+    average_rank: float | None = None
+    rank_interval: tuple[float | None, float | None] | None = None
+    """By bootstrap over datasets and splits, if asked for."""
+    rank_group: str = ""
+    """Letters; rows that share one cannot be told apart."""
+
+    @property
+    def labels(self) -> str:
+        return self.group.labels
+
+    @property
+    def uses_labels(self) -> bool:
+        return self.group.uses_labels
+
+    def to_json(self) -> dict[str, Any]:
+        low, high = self.rank_interval or (None, None)
+        return {
+            "ssl": self.ssl,
+            "model": self.model,
+            "variant": self.variant,
+            "protocol": self.protocol,
+            "labels": self.labels,
+            "split_rule": self.group.split_rule,
+            "main_metric": self.group.main_metric,
+            "ranked_with": self.group.protocol,
+            "ssl_trials": self.budget[0],
+            "trials": self.budget[1],
+            "uses_labels": self.uses_labels,
+            "cells": {name: cell.to_json() for name, cell in self.cells.items()},
+            "average_rank": self.average_rank,
+            "average_rank_low": low,
+            "average_rank_high": high,
+            "rank_group": self.rank_group,
+        }
+
+
+@dataclass
+class ScoreTable:
+    """A finished table; ``tabbench.results.formats`` prints it."""
+
+    metric: str
+    fidelity: str | None
+    convention: dict[str, Any]
+    datasets: list[str]
+    units: dict[str, str]
+    """For each dataset the metric that its cells hold."""
+    rows: list[Row]
+    left_out: list[dict[str, Any]]
+    data_notes: dict[str, list[str]] = field(default_factory=dict)
+    """What a reader should know of each dataset."""
+    criteria: dict[Group, str] = field(default_factory=dict)
+    """What sharing a letter means in each group, if intervals were asked for."""
+
+    @property
+    def groups(self) -> list[Group]:
+        return list(dict.fromkeys(row.group for row in self.rows))
+
+    def has_few_test_rows(self, dataset: str) -> bool:
+        """Whether one test row more or less changes scores by a lot."""
+        texts = {text for row in self.rows if (text := row.cells[dataset].counts)}
+        return any(0 < (json.loads(text).get("test") or 0) < FEW_TEST_ROWS for text in texts)
+
+    def to_json(self) -> dict[str, Any]:
+        aside = [
+            {"ssl": row.ssl, "model": row.model, "data": name, "results": cell.aside}
+            for row in self.rows
+            for name, cell in row.cells.items()
+            if cell.aside
+        ]
+        return {
+            "metric": self.metric,
+            "fidelity": self.fidelity,
+            "convention": self.convention,
+            "datasets": self.datasets,
+            "units": self.units,
+            "rows": [row.to_json() for row in self.rows],
+            "left_out": self.left_out,
+            "left_aside": aside,
+            "notes": self.data_notes,
+        }
+
+
+def tabulate(
+    store: Store,
+    metric: str = "rank",
+    *,
+    ties: Ties = "min",
+    missing: Missing = "last",
+    common: Common = "all",
+    fidelity: str | None = None,
+    any_budget: bool = False,
+    only: Collection[str] | None = None,
+    names: Mapping[str, str] | None = None,
+    where: Filters | None = None,
+    ci: bool = False,
+) -> ScoreTable:
+    """The table of a results folder.
+
+    Args:
+        store: the results folder.
+        metric: ``rank`` and ``score`` show each dataset's own metric; ``time`` is seconds; or a metric by name.
+        ties: equal means share the best rank, or their average.
+        missing: a row without a value on a dataset is ranked behind all others there, or not ranked.
+        common: compare rows on the splits and seeds that all of them have; ``none`` shows all results of each row, and
+            gives no ranks on a dataset where rows differ in their splits or seeds.
+        fidelity: which records to compare; by default the highest that is there.
+        any_budget: compare rows with different numbers of tuning trials; by default only the largest is shown.
+        only: keys of the records to look at; all by default.
+        names: what to call datasets, by the start of their keys: the same content may be stored under another name.
+        where: which records to look at, by name.
+        ci: intervals of average ranks, and groups of rows that cannot be told apart.
+    """
+    selection = select_records(store, fidelity=fidelity, any_budget=any_budget, only=only, names=names, where=where)
+    return tabulate_records(selection, metric, ties=ties, missing=missing, common=common, ci=ci)
+
+
+def tabulate_records(
+    selection: Selection,
+    metric: str = "rank",
+    *,
+    ties: Ties = "min",
+    missing: Missing = "last",
+    common: Common = "all",
+    ci: bool = False,
+) -> ScoreTable:
+    """The table of records that were read before; arguments as of ``tabulate``."""
+    rows, units = collect_rows(selection, metric)
+    datasets = sorted(units)
+    for row in rows:
+        row.cells = {name: row.cells.get(name, Cell()) for name in datasets}
+    convention = {
+        "ties": ties,
+        "missing": missing,
+        "common": common,
+        "ranks": "per dataset on means, then averaged",
+        "mean": "over splits, seeds averaged within a split first",
+        "std": "sample standard deviation over splits and seeds",
+        "apart": "rows of another protocol, number of labels, split rule or main metric, and rows that use labels",
+    }
+    left_out, notes = selection.left_out, selection.data_notes()
+    table = ScoreTable(metric, selection.fidelity, convention, datasets, units, rows, left_out, notes)
+    for group in table.groups:
+        together = [row for row in rows if row.group == group]
+        ranked = [name for name in datasets if _align([row.cells[name] for row in together], common)]
+        _rank(together, ranked, units, ties, missing)
+        if ci:
+            table.criteria[group] = _rank_with_intervals(together, ranked, units, ties, missing)
+    rows.sort(key=_row_order)
+    return table
+
+
+def _row_order(row: Row) -> tuple[Any, ...]:
+    return group_order(row.group), row.average_rank or 0.0, row.ssl, row.model, row.variant, row.budget
+
+
+def group_order(group: Group) -> tuple[Any, ...]:
+    """Groups in the order of a table: frozen before others, all labels before few."""
+    labels = group.labels != ALL_LABELS, *labels_order(group.labels)
+    return group.uses_labels, group.protocol != FROZEN, group.protocol, *labels, *group[2:4]
+
+
+def labels_order(labels: str) -> tuple[bool, float]:
+    """Counts before shares, then by size."""
+    is_share = labels.endswith("%")
+    try:
+        return is_share, float(labels.removesuffix("%"))
+    except ValueError:
+        return is_share, 0.0
+
+
+def present_metrics(records: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Metrics that some record has."""
+    texts = {record["test"] for record in records if record["test"]}
+    return sorted({name for text in texts for name, value in json.loads(text).items() if value is not None})
+
+
+def collect_rows(selection: Selection, metric: str) -> tuple[list[Row], dict[str, str]]:
+    """The rows of a table with all their results, and the unit of each dataset.
+
+    Raises:
+        UsageError: there is no such metric, or no record has it.
+    """
+    rows: dict[tuple[Any, ...], Row] = {}
+    units: dict[str, str] = {}
+    for record in selection.records:
+        value = _value(record, metric)
+        if value is None:
+            continue
+        units[record["data"]] = record["metric"] if metric in ("rank", "score") else metric
+        name = row_of(record)
+        row = rows.get(name)
+        if row is None:  # not setdefault: a new Row for each of 100,000 records takes its time
+            rows[name] = row = _make_row(record)
+        cell = row.cells.get(record["data"])
+        if cell is None:
+            cell = row.cells[record["data"]] = Cell(incomplete=selection.incomplete[*name, record["data"]])
+        place = (record["split"], record["seed"])
+        cell.found[place] = value
+        cell.scores[place] = record["test"]
+        cell.counts = record["counts"]
+    if not rows and metric not in ("rank", "score", "time"):
+        _refuse_metric(metric, present_metrics(selection.records))
+    for name, row in rows.items():
+        for dataset in units:
+            if dataset not in row.cells:
+                row.cells[dataset] = Cell(incomplete=selection.incomplete[*name, dataset])
+    return _with_raw_rows_in_each_group(list(rows.values())), units
+
+
+def _refuse_metric(metric: str, present: list[str]) -> None:
+    if metric not in METRICS and metric not in present:
+        raise UsageError(f"Unknown metric {metric!r}.{did_you_mean(metric, {*METRICS, *present, 'gain'})}")
+    if present:
+        raise UsageError(f"No record has the metric {metric!r}. There are: {', '.join(present)}, time.")
+
+
+def _make_row(record: Mapping[str, Any]) -> Row:
+    axes = (record[name] for name in ("protocol", "labels", "split_rule", "main_metric", "uses_labels"))
+    return Row(
+        record["ssl"], record["model"], record["variant"] or "", budget_of(record), record["protocol"], Group(*axes), {}
+    )
+
+
+def _with_raw_rows_in_each_group(rows: list[Row]) -> list[Row]:
+    """Raw rows are the yardstick of every protocol: they stand in each group without being run twice."""
+    protocols: dict[Group, list[str]] = {}
+    for row in rows:
+        if row.protocol != RAW and not row.uses_labels:
+            beside = protocols.setdefault(row.group._replace(protocol=RAW), [])
+            if row.protocol not in beside:
+                beside.append(row.protocol)
+    found = []
+    for row in rows:
+        for protocol in protocols.get(row.group, [row.protocol]) if row.protocol == RAW else [row.protocol]:
+            cells = {name: replace(cell) for name, cell in row.cells.items()}
+            found.append(replace(row, group=row.group._replace(protocol=protocol), cells=cells))
+    return found
+
+
+def _value(record: Mapping[str, Any], metric: str) -> float | None:
+    if metric in ("rank", "score") or metric == record["metric"]:
+        return None if record["score"] is None else float(record["score"])
+    if metric == "time":
+        return float(sum(json.loads(record["seconds"]).values()))
+    value = json.loads(record["test"]).get(metric)
+    return None if value is None else float(value)
+
+
+def _align(cells: list[Cell], common: Common) -> bool:
+    """Have cells look at the places that all of them share; whether they can be ranked."""
+    present = [cell for cell in cells if cell.found]
+    union = frozenset().union(*(cell.found for cell in present))
+    shared = frozenset(place for place in union if all(place in cell.found for cell in present))
+    for cell in cells:
+        cell.expected = len(union)
+        if common == "all":
+            cell.compared = shared
+    return bool(shared) if common == "all" else shared == union
+
+
+def _rank(rows: list[Row], datasets: list[str], units: Mapping[str, str], ties: Ties, missing: Missing) -> None:
+    """Set the rank of each cell, and each row's average over datasets."""
+    for dataset in datasets:
+        sign = 1.0 if units[dataset] in LOWER_IS_BETTER else -1.0
+        means = [None if (mean := row.cells[dataset].mean) is None else _rounded(sign * mean) for row in rows]
+        for row, rank in zip(rows, rank_values(means, ties, missing), strict=True):
+            row.cells[dataset].rank = rank
+    for row in rows:
+        ranks = [cell.rank for cell in row.cells.values() if cell.rank is not None]
+        row.average_rank = statistics.fmean(ranks) if ranks else None
+
+
+def _rounded(value: float) -> float:
+    """Without the digits that the order of a sum decides: equal scores are equal numbers."""
+    return float(f"{value:.12g}")
+
+
+def scores_of(rows: Iterable[Row], units: Mapping[str, str], datasets: Collection[str] | None = None) -> Scores[int]:
+    """The results of rows, numbered in order, for ``tabbench.results.statistics``."""
+    entries = (
+        (number, name, *place, value)
+        for number, row in enumerate(rows)
+        for name, cell in row.cells.items()
+        if datasets is None or name in datasets
+        for place, value in cell.results.items()
+    )
+    return Scores.collect(entries, {name for name, unit in units.items() if unit in LOWER_IS_BETTER})
+
+
+def _rank_with_intervals(
+    rows: list[Row], datasets: list[str], units: Mapping[str, str], ties: Ties, missing: Missing
+) -> str:
+    """Set the interval and the letters of each row; what the letters mean."""
+    ranking = rank_rows(scores_of(rows, units, datasets), ties, missing)
+    for number, found in ranking.rows.items():
+        rows[number].rank_interval = (found.low, found.high)
+        rows[number].rank_group = found.group
+    return ranking.criterion

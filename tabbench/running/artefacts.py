@@ -1,0 +1,67 @@
+"""What stands beside an encoder and a representation in the store: ``step.json``, typed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Self
+
+import pydantic
+
+from tabbench.config import Settings
+from tabbench.experiment.payloads import TuningSummary
+from tabbench.experiment.plan import Step
+from tabbench.results.record import EncoderScores
+from tabbench.results.store import Store
+
+FILE = "step.json"
+
+
+def is_made(step: Step, store: Store) -> bool:
+    """Whether the artefact of a step is stored, and was made with the threads that are asked for now."""
+    if not store.has_artefact(step.kind, step.key):
+        return False
+    try:
+        about = json.loads((store.artefact(step.kind, step.key) / FILE).read_text(encoding="utf-8"))
+        return bool(about.get("threads") == step.payload.threads)
+    except (OSError, ValueError):  # it is found out when it is opened
+        return True
+
+
+class PretrainArtefact(pydantic.BaseModel):
+    """How an encoder was made."""
+
+    model_config = pydantic.ConfigDict(frozen=True)
+
+    seconds: float
+    probe: float | None
+    """Score of the linear probe on validation, higher is better."""
+    encoder: str
+    """Hash of the weights."""
+    config: Settings
+    diagnostics: dict[str, Any]
+    threads: int | None = None
+    """Of the job that trained it; version 0.1.0 did not say."""
+    reports: list[tuple[int, float]] = []
+    """Scores that the tuner heard of, by epoch."""
+    scores: EncoderScores | None = None
+    """Label-free scores."""
+
+    def write(self, folder: Path) -> None:
+        (folder / FILE).write_text(self.model_dump_json(indent=1), encoding="utf-8")
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        return cls.model_validate_json((folder / FILE).read_text(encoding="utf-8"))
+
+
+class EncodeArtefact(PretrainArtefact):
+    """How a representation was made, with what was known of its encoder."""
+
+    shape: list[int]
+    """Of one encoded row."""
+    representation: str
+    """Hash of the encoded rows."""
+    encode_seconds: float
+    flags: list[str]
+    tuning: dict[str, TuningSummary] = pydantic.Field(default_factory=dict)

@@ -1,0 +1,51 @@
+"""From ``--executor NAME`` and its settings to an executor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tabbench.config import Config
+from tabbench.errors import UsageError
+from tabbench.registry import Entry, Registry
+
+Settings = dict[str, dict[str, Any]]
+"""What was set, by the name of the plugin."""
+
+
+def take_settings(settings: Settings, entry: Entry, registry: Registry) -> dict[str, Any]:
+    """Take the settings of executors out of all settings: how a run is done is no part of what is run.
+
+    Those of other executors than ``entry`` go unused: an experiment file may have them for several clusters.
+    """
+    taken: dict[str, Any] = {}
+    for name in list(settings):
+        if name.lower() == entry.name:
+            taken |= settings.pop(name)
+        elif name.lower() in registry.names("executor"):
+            settings.pop(name)
+    return taken
+
+
+def refuse_unused(names: list[str], entry: Entry, registry: Registry) -> None:
+    """Refuse a setting that was typed for an executor which takes no part: it would have no effect."""
+    for name in names:
+        if name.lower() != entry.name and name.lower() in registry.names("executor"):
+            raise UsageError(f"--set {name}: this run uses --executor {entry.name}")
+
+
+def make_config(registry: Registry, entry: Entry, settings: Mapping[str, Any]) -> Config:
+    """The Config of an executor; ``{"pretrain.gpus": 1}`` sets a part of the setting ``pretrain``."""
+    return registry.load_config(entry).resolve(nest(settings), entry.name)
+
+
+def nest(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """``{"pretrain.gpus": 1}`` as ``{"pretrain": {"gpus": 1}}``."""
+    nested: dict[str, Any] = {}
+    for key, value in settings.items():
+        first, dot, rest = key.partition(".")
+        if dot:
+            nested.setdefault(first, {})[rest] = value
+        else:
+            nested[first] = value
+    return nested

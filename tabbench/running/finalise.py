@@ -1,0 +1,138 @@
+"""Fit a pipeline for good: on all labelled rows, or exactly as a record's model was fitted."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tabbench.context import Context
+from tabbench.contracts import JointMethod, Limits
+from tabbench.data.cache import Manifest
+from tabbench.data.prepare import open_all
+from tabbench.errors import UsageError
+from tabbench.experiment.payloads import EncodePayload, FitPayload
+from tabbench.experiment.plan import Plan, Step
+from tabbench.experiment.settings import Configured
+from tabbench.registry import Registry
+from tabbench.running.features import as_table, open_features, open_job_split
+from tabbench.running.pipeline import Pipeline
+from tabbench.running.steps import do_job, load_class, train_learner
+from tabbench.values import Labelled, Representation
+
+if TYPE_CHECKING:
+    from tabbench.results.record import Record
+    from tabbench.results.store import Store
+
+
+def fit_pipeline(
+    method: Configured | None,
+    model: Configured,
+    manifest: Manifest,
+    registry: Registry,
+    context: Context,
+    without: Collection[str] = (),
+) -> Pipeline:
+    """Fit encoder and model on all labelled rows; a tenth of them only decides when to stop.
+
+    ``without`` are columns that decided the split of the benchmark, and are not features.
+
+    Raises:
+        UsageError: the method trains the model itself, or the model cannot be saved.
+    """
+    data = open_all(manifest, without=without)
+    fitted = _make(model, registry)
+    _refuse_unsaved(fitted)
+    train, validation, encoder = data.train, data.validation, None
+    if method is not None:
+        if method.entry.plugin.gives != "representation":
+            raise UsageError(f"{method.name!r} trains the model itself, and such a pair cannot be saved yet")
+        encoder = _make(method, registry)
+        encoder.device = context.device
+        rows, held_out = as_table(train.features), as_table(validation.features)
+        if isinstance(encoder, JointMethod):
+            encoder.fit(train, validation, data.task, context)
+        else:
+            encoder.pretrain(rows, replace(context, validation=held_out))
+        train = Labelled(Representation(encoder.encode(rows).array), train.y)
+        validation = Labelled(Representation(encoder.encode(held_out).array), validation.y)
+    fitted.fit(train, validation, data.task, context)
+    return Pipeline(
+        schema=as_table(data.train.features).schema,
+        task=data.task,
+        target=manifest.target,
+        class_names=data.class_names,
+        target_mean=data.target_mean,
+        target_std=data.target_std,
+        model_name=model.name,
+        model=fitted,
+        method_name=method.name if method is not None else None,
+        method=encoder,
+        about={"data": manifest.name, "data_key": manifest.key, "rows": len(train.y) + len(validation.y)},
+    )
+
+
+def fit_as_recorded(record: Record, plan: Plan, last: Step, store: Store, context: Context) -> Pipeline:
+    """The pipeline of a record's own model: the same rows, seeds and settings, compared by its predictions.
+
+    Raises:
+        UsageError: it predicts something else than the record says.
+    """
+    limits = Limits(context.threads, context.device)
+    for key, step in plan.steps.items():
+        if key != last.key and not store.has_artefact(step.kind, key):
+            do_job(step.to_job(), store, limits, context.on_report)
+    payload = last.payload
+    assert isinstance(payload, FitPayload)
+    if payload.method is not None:
+        raise UsageError(f"{record.ssl} was fine-tuned with {record.model}, and such a pair cannot be saved yet")
+    split = open_job_split(payload)
+    features = open_features(payload, store, split)
+    learner = train_learner(payload, features, split, store, replace(context, root_seed=payload.seed))
+    if isinstance(learner, JointMethod):
+        raise UsageError(f"{record.ssl!r} trains the model itself, and such a pair cannot be saved yet")
+    _refuse_unsaved(learner)
+    predictions = np.ascontiguousarray(learner.predict(features.test).astype(np.float32, copy=False))
+    found = hashlib.sha256(predictions.tobytes()).hexdigest()
+    if record.hashes is None or found != record.hashes.predictions:
+        raise UsageError(
+            "the model fitted now predicts something else than the record: other code, libraries or machine; "
+            "leave --as-recorded out to fit on all rows"
+        )
+    encoder = _encoder_of(plan, payload, store, context.device)
+    return Pipeline(
+        schema=split.test.schema,
+        task=split.task,
+        target=payload.manifest.target,
+        class_names=split.class_names,
+        target_mean=split.target_mean,
+        target_std=split.target_std,
+        model_name=payload.model.name,
+        model=learner,
+        method_name=record.ssl if encoder is not None else None,
+        method=encoder,
+        about={"data": payload.manifest.name, "data_key": payload.manifest.key, "record": record.key},
+    )
+
+
+def _encoder_of(plan: Plan, payload: FitPayload, store: Store, device: str) -> Any:
+    if payload.features is None:
+        return None
+    encode = plan.steps[payload.features].payload
+    assert isinstance(encode, EncodePayload)
+    return load_class(encode.method).load(store.open_artefact("pretrain", encode.encoder), device)
+
+
+def _make(configured: Configured, registry: Registry) -> Any:
+    found = registry.load(configured.entry)
+    return found(found.Config.resolve(configured.config, configured.name))
+
+
+def _refuse_unsaved(model: Any) -> None:
+    from tabbench.contracts import DownstreamModel
+
+    if type(model).get_state is DownstreamModel.get_state:
+        raise UsageError(f"{type(model).__name__} cannot be saved: it has no get_state; choose another model")

@@ -1,0 +1,99 @@
+"""One job in this process: the public way to run it, whatever brought it here."""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import random
+import socket
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from tabbench.contracts.executors import Limits
+from tabbench.contracts.job import Job, Outcome, Status
+from tabbench.data.cache import CACHE_VARIABLE
+from tabbench.errors import ArtefactError, DeadlineReached, Evicted, Pruned, TabbenchError, plugin_line
+
+Report = Callable[[int, int, dict[str, float]], None]
+"""Hears how far a training is: epoch, epochs in all, metrics."""
+
+
+def run_job(
+    job: Job, limits: Limits, report: Report | None = None, interrupt: Callable[[], None] | None = None
+) -> Outcome:
+    """Run a job in this process. Whatever happens becomes an outcome; artefacts are in the results folder.
+
+    Args:
+        job: as a driver submits it; it names its results folder and its cache.
+        limits: threads, device and time. The memory is for the caller to watch: a process cannot watch itself.
+        report: hears how far it is; may raise ``Pruned`` or ``Evicted`` to end it.
+        interrupt: called often, also inside an epoch, for the same purpose.
+    """
+    import numpy as np
+    import threadpoolctl
+    import torch
+
+    from tabbench.results.store import Store
+    from tabbench.running.resources import pick_device
+    from tabbench.running.steps import do_job
+    from tabbench.running.surroundings import Surroundings
+
+    # The plan decides, not the executor: other threads would give other results under the same key.
+    limits = replace(limits, threads=job.payload.get("threads", limits.threads))
+    torch.set_num_threads(limits.threads)
+    threadpoolctl.threadpool_limits(limits.threads, user_api="blas")
+    torch.manual_seed(0)
+    random.seed(0)
+    np.random.seed(0)
+    os.environ[CACHE_VARIABLE] = job.payload["cache"]
+    surroundings = Surroundings()
+    started = time.perf_counter()
+    try:
+        if limits.device == "auto":
+            limits = replace(limits, device=pick_device("auto"))
+        store = Store(Path(job.payload["store"]), patience=job.payload.get("patience", 0.0))
+        outcome = Outcome("ok", do_job(job, store, limits, report, interrupt, surroundings))
+    except DeadlineReached as error:
+        outcome = Outcome("timeout", error=f"timeout of {limits.timeout:g} s: {error}")
+    except Pruned:
+        outcome = Outcome("pruned")
+    except Evicted as error:
+        outcome = Outcome("lost", error=str(error))
+    except ArtefactError as error:  # not this job's fault: what it needs is made again
+        outcome = Outcome("lost", error=str(error))
+    except (MemoryError, torch.OutOfMemoryError) as error:
+        outcome = _failure("out_of_memory", error)
+    except Exception as error:
+        is_memory = isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+        outcome = _failure("out_of_memory" if is_memory else "failed", error)
+    return Outcome(
+        outcome.status,
+        outcome.result,
+        outcome.error,
+        outcome.traceback,
+        seconds=time.perf_counter() - started,
+        place={"hostname": socket.gethostname(), "cpu": cpu_model()},
+        changed=surroundings.put_right(),
+    )
+
+
+def _failure(status: Status, error: BaseException) -> Outcome:
+    text = " ".join(str(error).split())
+    line = text if isinstance(error, TabbenchError) else f"{type(error).__name__}: {text}"
+    return Outcome(status, error=f"{line[:500]}{plugin_line(error)}", traceback=traceback.format_exc())
+
+
+@functools.cache
+def cpu_model() -> str:
+    """The processor's name, as far as the system tells."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith(("model name", "Model\t")):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

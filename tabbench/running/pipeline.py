@@ -1,0 +1,200 @@
+"""A pipeline to use: encoder and model fitted for good, saved without pickle, and predictions for new rows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from tabbench.contracts import DownstreamModel, JointMethod, SSLMethod
+from tabbench.errors import DataError, UsageError
+from tabbench.frames import to_table
+from tabbench.registry import Registry, make_registry
+from tabbench.values import FIRST_LEVEL, Features, Representation, Schema, Table, Task
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+FORMAT = 1
+ABOUT, STATE, ENCODER = "pipeline.json", "model.safetensors", "encoder"
+CHUNK_ROWS = 50_000
+"""Rows that are predicted at a time, so that memory does not grow with the file."""
+
+AnyEncoder = SSLMethod | JointMethod
+
+
+@dataclass
+class Pipeline:
+    """An encoder (or none), a model, and what is known of the table they were fitted on."""
+
+    schema: Schema
+    task: Task
+    target: str
+    class_names: tuple[str, ...]
+    target_mean: float
+    target_std: float
+    model_name: str
+    model: DownstreamModel
+    method_name: str | None = None
+    method: AnyEncoder | None = None
+    about: dict[str, Any] = field(default_factory=dict)
+    """Where it is from: data, rows, record, versions."""
+
+    def predict(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """A column named as the target, and for classes one with the probability of each.
+
+        Columns are found by name; others are ignored. Levels that no training row had count as unknown.
+
+        Raises:
+            DataError: a column is missing, or a numeric one holds something else.
+        """
+        parts = [self._predict(frame.iloc[start : start + CHUNK_ROWS]) for start in range(0, len(frame), CHUNK_ROWS)]
+        return pd.concat(parts) if parts else self._to_frame(self._empty(), frame.index)
+
+    def surprises(self, frame: pd.DataFrame) -> list[str]:
+        """What is unusual about new rows, in sentences: columns that are not used, levels that were never seen."""
+        notes = []
+        extra = [str(name) for name in frame.columns if name not in (*self.schema.names, self.target)]
+        if extra:
+            notes.append(f"not used: {', '.join(extra[:5])}{' and more' if len(extra) > 5 else ''}")
+        table = to_table(frame, self.schema)
+        for number, name in enumerate(self.schema.categorical):
+            unknown = int((table.categorical[:, number] == FIRST_LEVEL - 1).sum())
+            if unknown:
+                notes.append(f"{name}: {unknown} rows have a value that no training row had")
+        return notes
+
+    def _predict(self, frame: pd.DataFrame) -> pd.DataFrame:
+        table = to_table(frame, self.schema)
+        return self._to_frame(self.model.predict(self._features(table)), frame.index)
+
+    def _features(self, table: Table) -> Features:
+        return table if self.method is None else Representation(np.asarray(self.method.encode(table).array))
+
+    def _empty(self) -> NDArray[np.float32]:
+        return np.empty((0,) if self.task.is_regression else (0, len(self.class_names)), dtype=np.float32)
+
+    def _to_frame(self, predictions: NDArray[np.float32], index: pd.Index[Any]) -> pd.DataFrame:
+        if self.task.is_regression:
+            numbers = predictions.astype(np.float64) * self.target_std + self.target_mean
+            return pd.DataFrame({self.target: numbers}, index=index)
+        names = np.array(self.class_names, dtype=object)
+        columns: dict[str, Any] = {self.target: names[predictions.argmax(axis=1)]}
+        columns |= {f"probability_{name}": predictions[:, number] for number, name in enumerate(self.class_names)}
+        return pd.DataFrame(columns, index=index)
+
+    def save(self, folder: str | Path) -> None:
+        """Write the pipeline into a folder: JSON and safetensors, with a digest of every file."""
+        from safetensors.numpy import save_file
+
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        state = {name: np.require(array, requirements="C") for name, array in self.model.get_state().items()}
+        save_file(state, folder / STATE)
+        if self.method is not None:
+            self.method.save(folder / ENCODER)
+        files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != ABOUT)
+        about = {
+            "format": FORMAT,
+            "schema": self.schema.to_json(),
+            "task": {"kind": self.task.kind, "n_classes": self.task.n_classes},
+            "target": self.target,
+            "class_names": list(self.class_names),
+            "target_mean": self.target_mean,
+            "target_std": self.target_std,
+            "model": {"name": self.model_name, "config": self.model.config.to_json()},
+            "method": None if self.method_name is None else {"name": self.method_name},
+            "about": self.about,
+            "files": {path.relative_to(folder).as_posix(): _digest(path) for path in files},
+        }
+        (folder / ABOUT).write_text(json.dumps(about, indent=1), encoding="utf-8")
+
+
+def load(folder: str | Path, device: str = "cpu", plugins: tuple[str | Path, ...] = ()) -> Pipeline:
+    """Read what ``Pipeline.save`` wrote. Plugins are found by name among the installed ones and ``plugins``.
+
+    Raises:
+        UsageError: it is not a pipeline, or it is damaged.
+    """
+    from safetensors.numpy import load_file
+
+    folder = Path(folder)
+    about = _read_about(folder)
+    registry = make_registry(plugins)
+    try:
+        task = Task(**about["task"])
+        model = _make(registry, "model", about["model"])
+        method_name = about["method"]["name"] if about["method"] else None
+        model.set_state(load_file(folder / STATE), task, device)
+        method = _class(registry, "ssl", method_name).load(folder / ENCODER, device) if method_name else None
+        return Pipeline(
+            schema=Schema.from_json(about["schema"]),
+            task=task,
+            target=about["target"],
+            class_names=tuple(about["class_names"]),
+            target_mean=about["target_mean"],
+            target_std=about["target_std"],
+            model_name=about["model"]["name"],
+            model=model,
+            method_name=method_name,
+            method=method,
+            about=about["about"],
+        )
+    except (KeyError, TypeError, AttributeError, ValueError, RuntimeError) as error:
+        raise UsageError(f"{folder} does not hold a pipeline that can be loaded: {_one_line(error)}") from None
+
+
+def _read_about(folder: Path) -> dict[str, Any]:
+    try:
+        about: dict[str, Any] = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+        files = dict(about["files"])
+        found = about["format"]
+    except OSError:
+        raise UsageError(f"{folder} is not a pipeline: it has no file {ABOUT}; make one with 'tabbench fit'") from None
+    except (ValueError, KeyError, TypeError):
+        raise UsageError(f"{folder / ABOUT} is damaged: fit the pipeline again") from None
+    if found != FORMAT:
+        raise UsageError(f"{folder} was written in format {found}, this tabbench reads format {FORMAT}: fit it again")
+    for name, digest in files.items():
+        path = folder / str(name)
+        inside = folder.resolve() in path.resolve().parents
+        if not inside or not path.is_file() or _digest(path) != digest:
+            raise UsageError(f"{path} is missing or damaged: fit the pipeline again")
+    return about
+
+
+def _class(registry: Registry, kind: str, name: str) -> Any:
+    return registry.load(registry.find(kind, name))
+
+
+def _make(registry: Registry, kind: str, address: dict[str, Any]) -> Any:
+    found = _class(registry, kind, address["name"])
+    return found(found.Config.resolve(address["config"], address["name"]))
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200]
+
+
+def read_rows(path: Path, pipeline: Pipeline) -> pd.DataFrame:
+    """New rows from a file, with the numeric columns of the pipeline as numbers."""
+    from tabbench.data.files import read_table
+
+    frame = read_table(path)
+    for name in pipeline.schema.numeric:
+        if name in frame.columns and not pd.api.types.is_numeric_dtype(frame[name].dtype):
+            numbers = pd.to_numeric(frame[name], errors="coerce")
+            if numbers.isna().sum() > frame[name].isna().sum():
+                bad = frame[name][numbers.isna() & frame[name].notna()].iloc[0]
+                raise DataError(f"{path}: column {name!r} must hold numbers, and has {str(bad)[:40]!r}")
+            frame[name] = numbers
+    return frame

@@ -1,0 +1,246 @@
+"""A worker process on this machine, and the job it is at. Its limits hold here.
+
+Whoever wants a warm worker nearby uses this: the pool of the local executor, a Ray actor, a SLURM job.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tabbench.contracts.executors import Limits
+from tabbench.contracts.job import Job, Outcome
+
+GRACE = 2.0
+"""Seconds beyond the timeout in which a job may notice the deadline itself, before it is killed."""
+TAIL = 4000
+"""So many last characters of the log are kept when a worker dies."""
+JOIN = 2.0
+"""Seconds to wait for threads and processes that should end at once."""
+KEEPER = Path(__file__).with_name("keeper.py")
+Message = dict[str, Any]
+
+
+def worker_command(log: Path, python: str = sys.executable) -> list[str]:
+    """How a worker is started."""
+    return [python, "-P", "-m", "tabbench.running.worker", str(log)]
+
+
+def worker_environment(threads: int) -> dict[str, str]:
+    """What a worker needs in its environment, beyond what it inherits."""
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+    return {**dict.fromkeys(names, str(threads)), "OMP_WAIT_POLICY": "PASSIVE"}
+
+
+class WorkerProcess:
+    """One worker. Each of its messages goes to ``tell``; a job's end is always among them, however it came.
+
+    The last message is ``{"gone": why}``, when the process has ended.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        log: Path,
+        tell: Callable[[Message], None],
+        kill: Callable[[], None] | None = None,
+    ) -> None:
+        """Start it.
+
+        Args:
+            command: see ``worker_command``.
+            environment: added to what this process has.
+            log: where it writes what jobs print.
+            tell: gets each message, from a thread of its own.
+            kill: ends it with all its children, if killing its tree of processes is not enough.
+        """
+        log.parent.mkdir(parents=True, exist_ok=True)
+        self.log, self._tell = log, tell
+        self._kill = kill or self.kill_tree
+        self.killed_at: float | None = None
+        kept, life = self._make_keeper()
+        self.process = subprocess.Popen(
+            [*kept, *command],
+            pass_fds=life,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+            env={**os.environ, **environment},
+            start_new_session=True,  # Ctrl-C is for the driver alone: it decides what happens to running jobs
+        )
+        for end in life:
+            os.close(end)
+        self.job: Job | None = None
+        self.limits = Limits()
+        self.started = 0.0
+        self.end: Outcome | None = None
+        """Why we killed it, if we did."""
+        self._buried = False
+        self.oom_kills = count_oom_kills()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    def _make_keeper(self) -> tuple[list[str], tuple[int, ...]]:
+        """The start of the command, and what its process inherits: while we live, we hold the other end of a pipe."""
+        self._life: int | None = None
+        if os.name != "posix":
+            return [], ()
+        life, self._life = os.pipe()
+        return [sys.executable, "-I", "-S", str(KEEPER), str(life)], (life,)
+
+    def take(self, job: Job, limits: Limits) -> None:
+        """Give it a job; the worker must be idle."""
+        self.job, self.limits, self.end = job, limits, None
+        self.started = time.monotonic()
+        self.send({"job": job.to_json(), "limits": asdict(limits)})
+
+    def send(self, message: Message) -> None:
+        assert self.process.stdin is not None
+        with contextlib.suppress(OSError, ValueError):  # its death is news of its own
+            self.process.stdin.write(json.dumps(message) + "\n")
+            self.process.stdin.flush()
+
+    def pass_on(self, message: Message) -> None:
+        """Send a message that came from a driver elsewhere; of a job, the limits are kept here."""
+        if "job" in message:
+            self.take(Job.from_json(message["job"]), Limits(**message["limits"]))
+        else:
+            self.send(message)
+
+    def watch(self) -> None:
+        """Look whether it lives and keeps its limits; to be called several times a second."""
+        if self._buried:
+            return
+        if self.process.poll() is not None:
+            self._bury()
+        elif self.killed_at is not None and time.monotonic() - self.killed_at > JOIN:
+            self._kill_ourselves()
+        elif self.job is not None and self.end is None:
+            self.end = self._transgression()
+            if self.end is not None:
+                self.kill()
+
+    def kill(self) -> None:
+        self._kill()
+
+    def kill_tree(self) -> None:
+        """Kill the process and everything that it has started."""
+        if self._life is None:
+            self._kill_ourselves()
+            return
+        if self.killed_at is None:
+            self.killed_at = time.monotonic()
+            os.close(self._life)  # its keeper does it
+
+    def _kill_ourselves(self) -> None:
+        """Kill a keeper that cannot, and what can be found of its tree."""
+        with contextlib.suppress(psutil.Error):
+            for child in psutil.Process(self.process.pid).children(recursive=True):
+                with contextlib.suppress(psutil.Error):
+                    child.kill()
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if os.name == "posix":
+                os.killpg(self.process.pid, signal.SIGKILL)
+            else:
+                self.process.kill()
+
+    def finish(self) -> None:
+        """Kill it and wait until nothing of it is left."""
+        self.kill()
+        try:
+            self.process.wait(JOIN)
+        except subprocess.TimeoutExpired:
+            self._kill_ourselves()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(JOIN)
+        self._listener.join(JOIN)
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        with contextlib.suppress(OSError, ValueError):  # what was still on its way to it
+            self.process.stdin.close()
+        if not self._listener.is_alive():
+            self.process.stdout.close()
+
+    def memory(self) -> int:
+        """Resident bytes of the process and its children."""
+        try:
+            process = psutil.Process(self.process.pid)
+            family = [process, *process.children(recursive=True)]
+            return sum(member.memory_info().rss for member in family)
+        except psutil.Error:
+            return 0
+
+    def _listen(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            with contextlib.suppress(json.JSONDecodeError):  # a last line cut short by a kill
+                message = json.loads(line)
+                if "outcome" in message:
+                    self.job = None
+                self._tell(message)
+
+    def _bury(self) -> None:
+        """The process is dead. If it had a job, that is the job's end."""
+        self._buried = True
+        self._kill_ourselves()  # children that outlive it, if its keeper was killed
+        self.kill_tree()
+        self._listener.join(JOIN)  # a child may hold the pipe: its end is not waited for
+        job, self.job = self.job, None
+        death = self.end or self._death()
+        if job is not None:
+            self._tell({"key": job.key, "outcome": death.to_json()})
+        self._tell({"gone": death.error})
+
+    def _transgression(self) -> Outcome | None:
+        timeout, memory = self.limits.timeout, self.limits.memory
+        if timeout is not None and time.monotonic() - self.started > timeout + GRACE:
+            return Outcome("timeout", error=f"timeout of {timeout:g} s: it was killed")
+        if memory is not None and self.memory() > memory:
+            return Outcome(
+                "out_of_memory", error=f"it used more than the {memory / 2**30:g} GB of --memory and was killed"
+            )
+        return None
+
+    def _death(self) -> Outcome:
+        """What to say of a worker that ended without a word."""
+        code = self.process.returncode
+        name = signal.Signals(-code).name if code is not None and code < 0 else f"exit code {code}"
+        if name == "SIGKILL" and count_oom_kills() > self.oom_kills:
+            return Outcome(
+                "out_of_memory", error="it was killed because the memory of its machine or its cgroup was full"
+            )
+        hint = " (the system may have run out of memory)" if name == "SIGKILL" else ""
+        return Outcome("killed", error=f"its process ended by {name}{hint}", traceback=read_tail(self.log))
+
+
+def count_oom_kills() -> int:
+    """How often the kernel has killed for want of memory in our cgroup; 0 where that is not known."""
+    try:
+        group = Path("/proc/self/cgroup").read_text(encoding="ascii").rpartition("::")[2].strip()
+        events = (Path("/sys/fs/cgroup") / group.lstrip("/") / "memory.events").read_text(encoding="ascii")
+        return int(dict(line.split() for line in events.splitlines()).get("oom_kill", 0))
+    except (OSError, ValueError):
+        return 0
+
+
+def read_tail(log: Path) -> str:
+    """The last words of a worker."""
+    try:
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    return "\n".join(line for line in lines if not line.startswith("Extension modules:"))[-TAIL:]

@@ -1,0 +1,59 @@
+"""A job that only pretends: it reports, then ends well or badly. Checks of executors run it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from typing import Any, Literal, Self
+
+import pydantic
+
+from tabbench.context import Context
+
+
+class RehearsalPayload(pydantic.BaseModel):
+    """What the job is to do."""
+
+    model_config = pydantic.ConfigDict(frozen=True)
+
+    epochs: int = 3
+    """Reports, one each."""
+    seconds: float = 0.0
+    """Time of each."""
+    then: Literal["end", "fail", "crash", "hang", "eat"] = "end"
+    """What comes after the last report."""
+    echo: int = 0
+    """Given back."""
+    seed: int = 0
+    store: str = ""
+    cache: str = ""
+    trial: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        return self.model_dump(mode="json")
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Self:
+        return cls.model_validate(value)
+
+
+def rehearse(payload: RehearsalPayload, context: Context) -> dict[str, Any]:
+    """Do it; who did it, and where."""
+    me = {"pid": os.getpid(), "host": socket.gethostname(), "echo": payload.echo}
+    for epoch in range(payload.epochs):
+        time.sleep(payload.seconds)
+        context.report(epoch + 1, payload.epochs, validation=float(epoch + 1), pid=me["pid"])  # type: ignore[arg-type]
+    match payload.then:
+        case "fail":
+            raise RuntimeError("the rehearsal was told to fail")
+        case "crash":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "hang":
+            time.sleep(3600)
+        case "eat":
+            eaten = [b"x" * 2**26]
+            while len(eaten) < 256:  # 16 GB, but the limit comes first
+                eaten.append(bytes(bytearray(os.urandom(2**12)) * 2**14))
+    return me

@@ -1,0 +1,115 @@
+"""How a run goes, told to the results folder: ``tabbench status`` reads it, and other drivers see who lives."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+from tabbench.contracts import Event, Executor, Job, Outcome
+from tabbench.experiment.plan import Step
+from tabbench.results.drivers import Presence, RunningJob
+from tabbench.results.store import Store
+from tabbench.running.clock import Clock
+
+PUBLISH_EVERY = 2.0
+"""Seconds between two updates."""
+EXPLAIN_AFTER = 60.0
+"""Seconds without a start, though jobs are ready and there should be room, after which a reason is given."""
+EXPLAIN_AGAIN = 600.0
+"""Seconds after which the same reason is given again."""
+
+
+class Signs:
+    """Watches a run, and writes now and then what it has seen."""
+
+    def __init__(self, store: Store, todo: list[Step]) -> None:
+        self.presence = store.presence = Presence(store.root)
+        self.clock = Clock()
+        self.clock.begin(todo, 1)
+        self.total, self.done, self.failed = len(todo), 0, 0
+        self.last_error = ""
+        self.waiting_for = ""
+        self.submitted_at = self.explained_at = time.monotonic()
+        self.jobs: dict[str, RunningJob] = {}
+        self.published = 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.presence.update(total=self.total, done=self.done, failed=self.failed, last_error=self.last_error)
+        interrupted = kind is not None and issubclass(kind, KeyboardInterrupt)
+        self.presence.close("interrupted" if interrupted else "failed" if self.failed or kind else "done")
+
+    def begin(self, executor: Executor) -> None:
+        self.presence.update(executor=executor.site.name)
+        self.clock.slots = max(1, executor.slots)
+
+    # Steps, some of which are studies of many jobs.
+
+    def started(self, step: Step) -> None:
+        self.clock.started(step)
+
+    def progress(self, step: Step, event: Event) -> None:
+        self.clock.progress(step, event)
+
+    def finished(self, step: Step, outcome: Outcome) -> None:
+        self.clock.finished(step)
+        if outcome.status == "ok":
+            self.done += 1
+        else:
+            self.failed += 1
+            self.last_error = f"{step.label}: {outcome.error}"
+
+    # Jobs.
+
+    def submitted(self, job: Job) -> None:
+        self.waiting_for = ""
+        self.submitted_at = time.monotonic()
+        self.jobs[job.key] = RunningJob(job.label, job.kind, "", time.time())
+
+    def heard(self, event: Event) -> None:
+        if event.outcome is not None:
+            self.jobs.pop(event.key, None)
+            return
+        job = replace(self.jobs[event.key], queued=event.state == "queued")
+        if event.node:
+            job = replace(job, node=event.node)
+        if event.total:
+            job = replace(job, step=event.step, total=event.total)
+        self.jobs[event.key] = job
+
+    def explain_waiting(self, executor: Executor, ready: Mapping[str, int]) -> str:
+        """Why nothing starts, if that has been so for a minute; empty if all is well, or if it was just said."""
+        now = time.monotonic()
+        if not ready or len(self.jobs) >= executor.slots or now - self.submitted_at < EXPLAIN_AFTER:
+            return ""
+        before, self.waiting_for = self.waiting_for, executor.why_waiting()
+        if self.waiting_for == before and now - self.explained_at < EXPLAIN_AGAIN:
+            return ""
+        self.explained_at = now
+        return self.waiting_for
+
+    # The folder.
+
+    def publish(self, slots: int, ready: Mapping[str, int], waiting: int) -> None:
+        now = time.monotonic()
+        if now - self.published < PUBLISH_EVERY:
+            return
+        self.published = now
+        n_ready = sum(ready.values())
+        self.presence.update(
+            slots=slots,
+            total=self.total,
+            done=self.done,
+            failed=self.failed,
+            ready=n_ready,
+            blocked=max(0, waiting - n_ready),
+            left=self.clock.left(),
+            waiting_for=self.waiting_for,
+            last_error=self.last_error,
+            jobs=tuple(self.jobs.values()),
+        )

@@ -1,0 +1,136 @@
+"""Promises about how encoders are used and how many labels there are: fine-tuning, and labels that are hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tabbench.context import Context
+from tabbench.contracts import JointMethod, TrainableEncoder
+from tabbench.testing.common import require
+from tabbench.testing.subject import JointLearner, Skipped, Subject, make_like
+from tabbench.testing.tables import make_labels
+from tabbench.values import Labelled, Representation, Table, Task
+
+KEPT = 24
+"""Labelled rows; the others of the table have a label that nobody may see."""
+
+
+def check_trainable_encoder(subject: Subject) -> None:
+    """The encoder that goes on learning starts as the one that encodes, and its gradients reach its weights."""
+    import torch
+
+    if not _says_finetune(subject, "trainable_encoder"):
+        raise Skipped("the plugin says that its encoder cannot go on learning (finetune=False)")
+    table = subject.table()
+    method = subject.train(table)
+    wanted = subject.embed(table, method)
+    module, prepare, _ = method.trainable_encoder()
+    batch = prepare(table)
+    require(all(tensor.device.type == "cpu" for tensor in batch), "prepare gave tensors that are not on the CPU")
+    require(all(len(tensor) == len(table) for tensor in batch), f"prepare gave {[tuple(t.shape) for t in batch]}")
+    module.eval()
+    outputs = module(*batch)
+    require(tuple(outputs.shape) == wanted.shape, f"the module gives {tuple(outputs.shape)}, encode {wanted.shape}")
+    apart = float(np.abs(outputs.detach().cpu().numpy() - wanted).max())
+    require(apart <= 1e-4 * max(float(np.abs(wanted).max()), 1.0), f"the module is {apart:.2g} off what encode gives")
+    module.requires_grad_(True)
+    with torch.enable_grad():
+        module(*batch).square().sum().backward()
+    moved = any(p.grad is not None and bool(p.grad.abs().sum() > 0) for p in module.parameters())
+    require(moved, "no parameter of the module has a gradient")
+
+
+def check_model_trains_an_encoder(subject: Subject) -> None:
+    """A model that says so trains an encoder together with itself, and then predicts from raw rows."""
+    if not _says_finetune(subject, "finetune"):
+        raise Skipped("the plugin says that it cannot train an encoder (finetune=False)")
+    table, held_out = subject.table(64), subject.table(32, seed=99)
+    y, task = make_labels(table, "multiclass")
+    encoder, layer = _make_encoder(table)
+    before = layer.weight.detach().clone()
+    model = subject.make()
+    held_out_y = make_labels(held_out, "multiclass")[0]
+    model.finetune(encoder, Labelled(table, y), Labelled(held_out, held_out_y), task, Context())
+    require(bool((layer.weight != before).any()), "the encoder has the weights that it had before")
+    predictions = model.predict(held_out)
+    require(predictions.shape == (32, task.n_classes), f"predictions of 32 rows have shape {predictions.shape}")
+    require(np.isfinite(predictions).all(), "predictions are not finite")
+
+
+def _says_finetune(subject: Subject, method: str) -> bool:
+    """What the plugin says; of a class that no plugin offers, whether it has the method."""
+    if subject.plugin is not None:
+        return subject.plugin.finetune
+    found = getattr(subject.load(), method, None)
+    return found is not None and not found.__module__.startswith("tabbench.contracts.")
+
+
+def _make_encoder(table: Table) -> tuple[TrainableEncoder, Any]:
+    """A linear layer with a ReLU on all columns as numbers, and the layer itself."""
+    import torch
+
+    def prepare(rows: Table) -> tuple[Any, ...]:
+        numbers = np.concatenate([np.nan_to_num(rows.numeric), rows.categorical], axis=1)
+        return (torch.from_numpy(numbers.astype(np.float32)),)
+
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        layer = torch.nn.Linear(table.n_features, 8)
+    return TrainableEncoder(torch.nn.Sequential(layer, torch.nn.ReLU()), prepare), layer
+
+
+def check_hidden_labels_make_no_difference(subject: Subject) -> None:
+    """With few labels, the labels of the other rows are out of reach: exchanging them changes no bit."""
+    table = subject.table(64)
+    y, task = make_labels(table, "multiclass")
+    swapped = y.copy()
+    swapped[KEPT:] = np.roll(y[KEPT:], 7)
+    learn = _encodings if subject.kind in ("ssl", "joint_representation") else _predictions
+    first, again, second = (learn(subject, table, labels, task) for labels in (y, y.copy(), swapped))
+    if not np.array_equal(first, again):
+        raise Skipped("cannot be judged: training twice with the same seed differs")
+    require(np.array_equal(first, second), "labels that are hidden changed what was learned")
+
+
+def _encodings(subject: Subject, table: Table, y: NDArray[Any], task: Task) -> NDArray[np.float32]:
+    """What an encoder gives that was pretrained on all rows, and probed by the labels that are kept."""
+    held_out = make_like(table, rows=24, seed=99)
+    held_out_y = make_labels(held_out, "multiclass")[0]
+    kept = np.arange(KEPT)
+    method = subject.make()
+    method.device = "cpu"
+    if isinstance(method, JointMethod):
+        method.fit(Labelled(table.take(kept), y[kept]), Labelled(held_out, held_out_y), task, Context())
+    else:
+        context = replace(Context(), validation=held_out, probe=_make_probe(table, y, kept))
+        method.pretrain(table, context)
+    return subject.embed(table, method)
+
+
+def _make_probe(table: Table, y: NDArray[Any], kept: NDArray[Any]) -> Callable[[Callable[[Table], Any]], float]:
+    def probe(encode: Callable[[Table], Representation]) -> float:
+        rows = encode(table.take(kept)).array.reshape(len(kept), -1)
+        return float(np.abs(np.corrcoef(rows.mean(axis=1) + 1e-9 * np.arange(len(kept)), y[kept])[0, 1]))
+
+    return probe
+
+
+def _predictions(subject: Subject, table: Table, y: NDArray[Any], task: Task) -> NDArray[np.float32]:
+    held_out = make_like(table, rows=32, seed=99)
+    learner = subject.make()
+    learner = JointLearner(learner) if isinstance(learner, JointMethod) else learner
+    # Slices, so that the hidden labels stand behind the kept ones in the same memory.
+    train = Labelled(table.take(slice(0, KEPT)), y[:KEPT])
+    learner.fit(train, Labelled(held_out, make_labels(held_out, "multiclass")[0]), task, Context())
+    predictions: NDArray[np.float32] = learner.predict(table)
+    return predictions
+
+
+TRAINABLE_CHECKS = (check_trainable_encoder,)
+FINETUNED_CHECKS = (check_model_trains_an_encoder,)
+HIDDEN_LABEL_CHECKS = (check_hidden_labels_make_no_difference,)

@@ -1,0 +1,74 @@
+"""k nearest neighbours, against hand-worked values and scikit-learn."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from tabbench_knn.model import KNN
+
+from tabbench import Context, Labelled, Representation, Task
+
+
+def line(*values: float) -> Representation:
+    return Representation(np.array(values, dtype=np.float32)[:, None])
+
+
+def fitted(x: Any, y: Any, x_val: Any, y_val: Any, task: Task, **settings: Any) -> KNN:
+    model = KNN(**settings)
+    model.fit(Labelled(x, np.array(y)), Labelled(x_val, np.array(y_val)), task, Context())
+    return model
+
+
+def test_the_nearest_row_decides_or_the_mean_of_the_nearest_three() -> None:
+    x, y = line(0, 1, 2, 10, 11, 12), [0, 0, 1, 1, 1, 1]
+    alone = fitted(x, y, x, y, Task("binary", 2), k=1)
+    np.testing.assert_allclose(alone.predict(line(1.9, 0.1)), [[0, 1], [1, 0]])
+    three = fitted(x, y, x, y, Task("binary", 2), k=3)
+    np.testing.assert_allclose(three.predict(line(1.9)), [[2 / 3, 1 / 3]], rtol=1e-6)
+
+
+def test_numbers_are_averaged() -> None:
+    x, y = line(0, 1, 2, 10), np.array([1.0, 2.0, 6.0, 100.0], dtype=np.float32)
+    model = fitted(x, y, x, y, Task("regression"), k=3)
+    np.testing.assert_allclose(model.predict(line(0.5)), [3.0], rtol=1e-6)
+
+
+def test_k_is_chosen_on_validation() -> None:
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=(600, 2)).astype(np.float32)
+    noisy = ((x[:, 0] > 0) ^ (generator.random(600) < 0.3)).astype(np.int64)
+    parts = [(Representation(x[rows]), noisy[rows]) for rows in (slice(0, 400), slice(400, 600))]
+    model = fitted(*parts[0], *parts[1], Task("binary", 2))
+    scores = model.diagnostics["scores"]
+    assert set(scores) == {"1", "3", "5", "10", "20", "50", "100"}
+    assert scores[str(model.k)] == max(scores.values())
+    assert model.k >= 10, "one neighbour learns the noise"
+
+
+def test_few_rows_have_few_neighbours() -> None:
+    model = fitted(line(0, 1), [0, 1], line(0, 1), [0, 1], Task("binary", 2))
+    assert model.k == 1
+
+
+@pytest.mark.parametrize("k", [1, 5, 20])
+@pytest.mark.parametrize("kind", ["multiclass", "regression"])
+def test_it_agrees_with_scikit_learn(k: int, kind: Any) -> None:
+    generator = np.random.default_rng(1)
+    x = generator.normal(size=(300, 4)).astype(np.float32)
+    regression = kind == "regression"
+    y = x[:, 0].copy() if regression else (x[:, 0] > 0).astype(np.int64) + (x[:, 1] > 1)
+    task = Task("regression") if regression else Task("multiclass", 3)
+    rows, other = Representation(x[:200]), Representation(x[200:])
+    model = fitted(rows, y[:200], other, y[200:], task, k=k)
+    scaled = (x - x[:200].mean(axis=0)) / x[:200].std(axis=0)
+    theirs: Any = (KNeighborsRegressor if regression else KNeighborsClassifier)(k).fit(scaled[:200], y[:200])
+    expected = theirs.predict(scaled[200:]) if regression else theirs.predict_proba(scaled[200:])
+    np.testing.assert_allclose(model.predict(other), expected, atol=1e-5)
+
+
+def test_distances_are_held_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = line(*range(50)), [i % 2 for i in range(50)]
+    whole = fitted(x, y, x, y, Task("binary", 2), k=3).predict(x)
+    monkeypatch.setattr("tabbench_knn.model.DISTANCES", 100)
+    np.testing.assert_array_equal(fitted(x, y, x, y, Task("binary", 2), k=3).predict(x), whole)

@@ -1,0 +1,226 @@
+"""What a GPU needs of T-JEPA, shown without one: nothing waits for the device, few shapes, several processes."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from fake_cuda import Indexing, move
+from tabbench_tjepa.config import TJEPAConfig
+from tabbench_tjepa.masks import MaskSizes, draw_masks
+from tabbench_tjepa.memory import micro_batch_rows
+from tabbench_tjepa.method import COMPILED_SIZES, TJEPA
+from tabbench_tjepa.objective import Follower, TJEPANetworks
+from tabbench_tjepa.training import Work, compiled, make_optimizer
+from torch._dynamo.testing import CompileCounterWithBackend
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from tabbench import Context, Schema, Table
+from tabbench.nn import TokenRows, own_share
+
+TINY: dict[str, Any] = {
+    "model_dim_hidden": 8,
+    "model_num_layers": 1,
+    "model_num_heads": 2,
+    "model_dim_feedforward": 16,
+    "pred_embed_dim": 4,
+    "pred_num_layers": 1,
+    "pred_num_heads": 2,
+    "pred_dim_feedforward": 8,
+}
+WAITING = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
+
+
+class WaitsError(Exception):
+    pass
+
+
+class NoWaiting(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Refuses what makes the CPU wait for a device: reading a number, shapes that depend on data, copies to the CPU."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        given = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)]
+        on_device = any(tensor.device.type != "cpu" for tensor in given)
+        if on_device and WAITING & set(func.tags):
+            raise WaitsError(str(func))
+        out = func(*args, **kwargs)
+        is_copy = func in (torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default)
+        if is_copy and on_device and isinstance(out, torch.Tensor) and out.device.type == "cpu":
+            raise WaitsError(str(func))
+        return out
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        lambda x: x.sum().item(),
+        lambda x: bool(x.any()),
+        lambda x: x.cpu(),
+        torch.ops.aten.nonzero.default,
+        lambda x: torch.ops.aten.masked_select.default(x, x > 0),
+    ],
+    ids=["item", "bool", "cpu", "nonzero", "mask"],
+)
+def test_the_guard_against_waiting_sees_it(wait: Any) -> None:
+    with FakeTensorMode(), torch.no_grad():
+        x = torch.empty(3, device="cuda")
+        with NoWaiting(), pytest.raises(WaitsError):
+            wait(x)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"mask_num_encs": 2}, {"masking": "zero"}, {"model_dropout_prob": 0.1, "pred_p_dropout": 0.1}],
+    ids=str,
+)
+def test_masks_and_loss_on_cuda_wait_for_nothing(settings: dict[str, Any]) -> None:
+    config = TJEPAConfig(**TINY, **settings)
+    networks = TJEPANetworks(config, Schema(tuple("abcde")), missing=False).train()
+    with FakeTensorMode(), torch.no_grad(), Indexing():
+        move(networks, "cuda")
+        rows = TokenRows(
+            torch.zeros(9, 5, device="cuda"),
+            torch.zeros(9, 0, device="cuda"),
+            torch.zeros(9, 0, dtype=torch.int64, device="cuda"),
+        )
+        index = torch.arange(6, device="cuda")
+        with NoWaiting():
+            masks = draw_masks(6, 5, (2, 2), config.mask_num_encs, 4, "cuda", None)
+            loss = networks(rows.take(index), masks)
+    assert loss.device.type == "cuda"
+
+
+def test_gradients_optimiser_and_moving_average_wait_for_nothing() -> None:
+    """On the meta device, which has no numbers that could be waited for; gradients on CUDA need a CUDA build."""
+    config = TJEPAConfig(**TINY)
+    networks = TJEPANetworks(config, Schema(tuple("abcde")), missing=False).train()
+    move(networks, "meta")
+    rows = TokenRows(
+        torch.zeros(6, 5, device="meta"),
+        torch.zeros(6, 0, device="meta"),
+        torch.zeros(6, 0, dtype=torch.int64, device="meta"),
+    )
+    optimizer, follower = make_optimizer(networks, config), Follower(networks, config)
+    with NoWaiting():
+        networks(rows, draw_masks(6, 5, (2, 2), 1, 4, "meta", None)).backward()
+        optimizer.step()
+        follower.follow(0, 10)
+    assert all(parameter.grad is not None for parameter in networks.predictor.parameters())
+
+
+def all_sizes(d: int) -> list[tuple[int, int]]:
+    sizes = MaskSizes(d, (0.1363, 0.3682), (0.1556, 0.6222), COMPILED_SIZES)
+    return [(n_ctx, n_tgt) for n_ctx in sizes.choices[0] for n_tgt in sizes.choices[1] if n_ctx + n_tgt <= d]
+
+
+@pytest.mark.parametrize("d", [2, 8, 54, 128, 784])
+def test_a_compiled_training_has_at_most_sixteen_shapes(d: int) -> None:
+    sizes = MaskSizes(d, (0.1363, 0.3682), (0.1556, 0.6222), COMPILED_SIZES)
+    generator = torch.Generator().manual_seed(0)
+    drawn = {sizes.draw(generator) for _ in range(400)}
+    assert drawn == set(all_sizes(d))
+    assert len(drawn) <= 16
+    assert {size[0] for size in drawn} >= {sizes.context[0], sizes.context[1]} or d < 8
+    config = TJEPAConfig(compile=True)
+    for n_rows in (512, 96):
+        parts = {micro_batch_rows(config, n_rows, d, size, "cpu", None) for size in drawn}
+        assert all(n_rows % part == 0 for part in parts)
+
+
+@pytest.mark.slow
+def test_every_shape_compiles_once_into_one_graph_without_a_break() -> None:
+    d, n_rows = 54, 8
+    networks = TJEPANetworks(TJEPAConfig(**TINY), Schema(tuple(f"x{j}" for j in range(d))), missing=False).train()
+    rows = TokenRows(torch.randn(n_rows, d), torch.zeros(n_rows, 0), torch.zeros(n_rows, 0, dtype=torch.int64))
+    counter = CompileCounterWithBackend("aot_eager")
+    compiled(networks)  # raises the limit of shapes
+    torch._dynamo.reset()
+    loss = torch.compile(networks, backend=counter, fullgraph=True, dynamic=False)
+    for _ in range(2):
+        for size in all_sizes(d):
+            masks = draw_masks(n_rows, d, size, 1, 4, "cpu", torch.Generator().manual_seed(0))
+            value = loss(rows, masks)
+            value.backward()
+            torch.testing.assert_close(value, networks(rows, masks), rtol=1e-3, atol=1e-4)
+    torch._dynamo.reset()
+    assert counter.frame_count == len(all_sizes(d)) <= 16
+
+
+def small_table(rows: int = 64) -> Table:
+    values = np.random.default_rng(0).normal(size=(rows, 5)).astype(np.float32)
+    return Table(values, np.empty((rows, 0), dtype=np.int64), Schema(tuple("abcde")))
+
+
+def test_rows_that_stay_outside_a_gpu_are_sent_without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    method, table, context = TJEPA(**TINY), small_table(), Context()
+    method.initialise(table, context)
+    work = Work(method, table, context)
+    sent: list[int] = []
+
+    def send_to(rows: TokenRows, device: Any) -> TokenRows:
+        sent.append(len(rows))
+        return rows
+
+    monkeypatch.setattr(TokenRows, "send_to", send_to)
+    work._take(torch.arange(7))
+    assert sent == []
+    method.device = "cuda"
+    work._take(torch.arange(7))
+    assert sent == [7]
+
+
+def test_a_single_process_works_on_the_whole_batch() -> None:
+    assert own_share(10) == slice(0, 10)
+
+
+PARALLEL = """
+import json, sys
+import numpy as np
+import torch
+import torch.distributed as dist
+from tabbench import Context, Schema, Table
+from tabbench_tjepa.method import TJEPA
+
+torch.set_num_threads(1)
+if sys.argv[1] != "alone":
+    dist.init_process_group("gloo")
+values = np.random.default_rng(0).normal(size=(70, 5)).astype(np.float32)
+table = Table(values, np.empty((70, 0), dtype=np.int64), Schema(tuple("abcde")))
+method = TJEPA(**json.loads(sys.argv[2]))
+method.pretrain(table, Context())
+if sys.argv[1] == "alone" or dist.get_rank() == 0:
+    print(json.dumps(method.diagnostics["loss"]))
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_have_the_loss_curve_of_one(tmp_path: Path) -> None:
+    """Up to the order of sums: a relative tolerance of 1e-4 over 20 epochs."""
+    import json
+
+    script = tmp_path / "train.py"
+    script.write_text(PARALLEL, encoding="utf-8")
+    settings = json.dumps({**TINY, "exp_epochs": 20, "exp_batch_size": 35, "bf16": False})
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+    def losses(*command: str) -> list[float]:
+        done = subprocess.run(
+            [*command, settings], capture_output=True, text=True, env=environment, check=True, timeout=120
+        )
+        found: list[float] = json.loads(done.stdout.splitlines()[-1])
+        return found
+
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script), "together"]
+    alone, together = losses(sys.executable, str(script), "alone"), losses(sys.executable, *launcher)
+    assert len(alone) == 20
+    assert together == pytest.approx(alone, rel=1e-4)
+    assert alone[-1] != pytest.approx(alone[0], rel=0.05), "it learns"

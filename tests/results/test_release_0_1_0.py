@@ -1,0 +1,81 @@
+"""A results folder that version 0.1.0 wrote is still worth what it was: read, tabulated, continued, replayed."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from harness import Bench, InProcess, tabbench
+
+from tabbench.registry import make_registry
+from tabbench.results.store import Store
+from tabbench.running.driver import what_to_do
+
+FIXTURE = Path(__file__).parent.parent / "fixtures" / "results_0_1_0"
+TOY = FIXTURE / "toy_0_1_0.py"
+EXPERIMENT: dict[str, Any] = {"preset": "standard", "splits": 2, "seeds": 2, "trials": 3, "ssl_trials": 2}
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Bench:
+    """A copy of the folder, and the plugin it was made with."""
+    shutil.copytree(FIXTURE / "results", tmp_path / "results")
+    bench = Bench(tmp_path / "results")
+    bench.registry = make_registry([TOY])
+    return bench
+
+
+def test_every_line_is_read(old: Bench) -> None:
+    lines = [line for path in (FIXTURE / "results" / "records").iterdir() for line in path.read_text().splitlines()]
+    assert {record.key for record in old.store.records()} == {json.loads(line)["key"] for line in lines}
+    old.store.compact()
+    assert len(Store(old.store.root).records()) == len(old.store.records()), "the parquet copy holds them too"
+
+
+def test_the_table_has_the_numbers_that_0_1_0_printed(old: Bench) -> None:
+    done = tabbench("table", "--results", old.store.root, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    now, before = json.loads(done.stdout), json.loads((FIXTURE / "table.json").read_text())
+
+    assert _cells(now) == _cells(before)
+    assert len(_cells(now)) == 3
+
+
+def _cells(table: Any) -> dict[str, list[float]]:
+    names = ("mean", "std", "n", "rank")
+    return {row["ssl"]: [row["cells"]["wine"][name] for name in names] for row in table["rows"]}
+
+
+def test_the_same_command_has_nothing_left_to_do(old: Bench) -> None:
+    old.store.refresh()
+    assert what_to_do(old.plan(**EXPERIMENT), old.store) == {}
+
+
+def test_what_is_missing_is_run_and_trials_that_ended_well_are_not(old: Bench) -> None:
+    """Without the results and one trial of raw features, split 1: that trial and the results are made again."""
+    path = old.store.root / "records" / "driver-1.jsonl"
+    lines = path.read_text().splitlines()
+    raw = [line for line in lines if (r := json.loads(line))["ssl"] == "none" and r["split"] == 1]
+    trials = [line for line in raw if json.loads(line)["kind"] == "trial"]
+    lost = {trials[-1], *(line for line in raw if line not in trials)}
+    assert (len(trials), len(lost)) == (3, 3)
+    path.write_text("".join(f"{line}\n" for line in lines if line not in lost))
+
+    summary = old.run(executor=InProcess, ssl=["none"], controls=[], **EXPERIMENT)
+    assert summary.failures == []
+    new = old.store.root.glob("records/*-*-*.jsonl")
+    written = [json.loads(line) for path in new for line in path.read_text().splitlines()]
+    assert {record["key"] for record in written} == {json.loads(line)["key"] for line in lost}
+    before = {record["key"]: record for record in map(json.loads, lost)}
+    for record in written:
+        assert record.get("score") == before[record["key"]].get("score")
+        assert record.get("value") == before[record["key"]].get("value")
+
+
+def test_a_record_is_replayed_with_its_plugin(old: Bench) -> None:
+    records = old.store.records()
+    key = next(r.key for r in records if (r.kind, r.status, r.ssl) == ("result", "ok", "projection"))
+    done = tabbench("replay", key, "--results", old.store.root, "--offline", "--plugin", TOY)
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert [line.split()[-1] for line in done.stdout.splitlines()[1:]] == ["same", "same"]

@@ -1,0 +1,308 @@
+"""Ranks, conventions, and what is left out."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_records import scores, write_records
+
+from tabbench.errors import UsageError
+from tabbench.results.formats.layouts import column_blocks
+from tabbench.results.formats.notes import score_notes
+from tabbench.results.formats.scores import score_grid
+from tabbench.results.selection import Filters
+from tabbench.results.store import Store
+from tabbench.results.tabulate import Row, ScoreTable, tabulate
+
+
+def make(tmp_path: Path, records: list[dict[str, Any]], **options: Any) -> ScoreTable:
+    return tabulate(write_records(tmp_path, records), **options)
+
+
+def texts(table: ScoreTable, **options: Any) -> list[list[str]]:
+    return [[cell.text for cell in line] for line in score_grid(table, **options).lines]
+
+
+def row(table: ScoreTable, ssl: str, model: str = "mlp") -> Row:
+    return next(row for row in table.rows if (row.ssl, row.model) == (ssl, model))
+
+
+def test_ranks_are_taken_per_dataset_on_means_and_averaged(tmp_path: Path) -> None:
+    table = make(tmp_path, [
+        {"ssl": "a", "seed": 0, "score": 0.8}, {"ssl": "a", "seed": 1, "score": 0.9},
+        {"ssl": "b", "seed": 0, "score": 0.7}, {"ssl": "b", "seed": 1, "score": 0.99},
+        {"ssl": "a", "data": "ca", "metric": "rmse", "score": 0.5},
+        {"ssl": "b", "data": "ca", "metric": "rmse", "score": 0.4},
+    ])  # fmt: skip
+    assert row(table, "a").cells["wine"].mean == pytest.approx(0.85)
+    assert row(table, "a").cells["wine"].std == pytest.approx(0.0707107, abs=1e-6)
+    assert row(table, "a").cells["wine"].rank == 1
+    assert row(table, "b").cells["ca"].rank == 1, "a smaller error is better"
+    assert row(table, "a").average_rank == row(table, "b").average_rank == 1.5
+    assert table.units == {"wine": "accuracy", "ca": "rmse"}
+    spread = "1-2 records per cell, mean ± standard deviation over splits and seeds"
+    assert score_notes(table)[0] == f"fidelity quick; not tuned; {spread}."
+
+
+def test_one_record_per_cell_has_no_spread_to_speak_of(tmp_path: Path) -> None:
+    assert score_notes(make(tmp_path, [{"ssl": "a"}]))[0] == "fidelity quick; not tuned; 1 record per cell."
+
+
+def test_flagged_and_failed_records_are_left_out_and_named(tmp_path: Path) -> None:
+    table = make(tmp_path, [
+        {"ssl": "a"},
+        {"ssl": "b", "flags": ["collapsed embedding"]},
+        {"ssl": "c", "status": "failed", "error": "no luck", "score": None, "test": None},
+    ])  # fmt: skip
+    assert [row.ssl for row in table.rows] == ["a"]
+    assert {item["reason"] for item in table.left_out} == {"flagged: collapsed embedding", "failed: no luck"}
+    assert "left out: 1 record of c + mlp on wine: failed: no luck" in score_notes(table)
+
+
+def test_fidelities_never_share_a_table(tmp_path: Path) -> None:
+    records = [
+        {"ssl": "a", "fidelity": "quick"},
+        {"ssl": "b", "fidelity": "standard"},
+        {"ssl": "c", "fidelity": "standard, 500 rows"},
+    ]
+    table = make(tmp_path, records)
+    assert (table.fidelity, [row.ssl for row in table.rows]) == ("standard", ["b"])
+    reasons = {item["reason"] for item in table.left_out}
+    assert reasons == {"fidelity quick (--fidelity)", "fidelity standard, 500 rows (--fidelity)"}
+    assert [row.ssl for row in tabulate(Store(tmp_path), fidelity="quick").rows] == ["a"]
+    with pytest.raises(UsageError, match="No records of fidelity 'papr'"):
+        tabulate(Store(tmp_path), fidelity="papr")
+
+
+def test_rows_that_use_labels_are_ranked_apart(tmp_path: Path) -> None:
+    table = make(tmp_path, [
+        {"ssl": "a", "score": 0.5},
+        {"ssl": "b", "score": 0.6},
+        {"ssl": "p", "score": 0.9, "uses_labels": True},
+    ])  # fmt: skip
+    assert [(row.ssl, row.average_rank) for row in table.rows] == [("b", 1), ("a", 2), ("p", 1)]
+
+
+def test_differently_set_rows_are_kept_apart(tmp_path: Path) -> None:
+    table = make(tmp_path, [{"variant": ""}, {"variant": "mlp.lr=0.1", "score": 0.4}])
+    assert [row.variant for row in table.rows] == ["", "mlp.lr=0.1"]
+
+
+def test_long_settings_stand_below_the_table(tmp_path: Path) -> None:
+    long = "tjepa.model_dim_hidden=32 tjepa.model_num_layers=2"
+    table = make(tmp_path, [{"variant": ""}, {"variant": "mlp.lr=0.1", "score": 0.4}, {"variant": long, "score": 0.3}])
+    assert [line[0] for line in texts(table)] == ["none", "none [mlp.lr=0.1]", "none [a]"]
+    assert f"[a] {long}" in score_notes(table)
+
+
+def test_ranks_compare_equal_budgets_unless_told_otherwise(tmp_path: Path) -> None:
+    table = make(
+        tmp_path, [{"ssl": "a", "trials": 5}, {"ssl": "b", "trials": 5}, {"ssl": "b", "trials": 0, "score": 0.9}]
+    )
+    assert [(row.ssl, row.budget) for row in table.rows] == [("a", (0, 5)), ("b", (0, 5))]
+    assert table.left_out == [{"reason": "another budget: not tuned (--any-budget)", "records": 1}]
+    assert "tuned with 0 + 5 trials" in score_notes(table)[0], "the table says how many trials its rows had"
+    mixed = tabulate(Store(tmp_path), any_budget=True)
+    assert [line[0] for line in texts(mixed)] == ["b (0 + 0 trials)", "a (0 + 5 trials)", "b (0 + 5 trials)"]
+
+
+def test_two_contents_under_one_name_are_not_mixed(tmp_path: Path) -> None:
+    table = make(tmp_path, [{"ssl": "a", "data_key": "old", "seed": 1}, {"ssl": "a", "data_key": "new", "score": 0.7}])
+    assert row(table, "a").cells["wine"].values == [0.7]
+    assert table.left_out == [{"reason": "an older content of wine", "records": 1}]
+
+
+def test_the_newest_record_of_a_place_counts(tmp_path: Path) -> None:
+    table = make(tmp_path, [{"score": 0.1}, {"score": 0.2}, {"status": "failed", "error": "x", "score": None}])
+    assert row(table, "none").cells["wine"].values == [0.2]
+
+
+def test_time_and_named_metrics(tmp_path: Path) -> None:
+    fields = {"test": {"auroc": 0.75, "accuracy": 0.5}, "seconds": {"pretrain": 2.0, "fit": 1.5}}
+    assert row(make(tmp_path, [fields], metric="time"), "none").cells["wine"].mean == 3.5
+    assert row(tabulate(Store(tmp_path), "auroc"), "none").cells["wine"].mean == 0.75
+    with pytest.raises(UsageError, match="No record has the metric 'rmse'. There are: accuracy, auroc, time."):
+        tabulate(Store(tmp_path), "rmse")
+    with pytest.raises(UsageError, match="Unknown metric 'acuracy'. Did you mean: accuracy"):
+        tabulate(Store(tmp_path), "acuracy")
+
+
+def test_the_promised_json_shape(tmp_path: Path) -> None:
+    value = make(tmp_path, [{"ssl": "a"}, {"ssl": "b", "data": "ca"}]).to_json()
+    assert {"metric", "convention", "datasets", "rows", "left_out"} <= set(value)
+    for line in value["rows"]:
+        assert {"ssl", "model", "cells", "average_rank"} <= set(line)
+        assert set(line["cells"]) == set(value["datasets"]) == {"wine", "ca"}
+        for cell in line["cells"].values():
+            assert {"mean", "std", "n", "rank"} <= set(cell)
+    missing = value["rows"][0]["cells"]["ca"]
+    assert missing == {"mean": None, "std": None, "n": 0, "rank": 2, "found": 0, "expected": 1, "incomplete": 0}
+
+
+def test_the_other_content_of_a_name_is_counted_among_what_is_left_out(tmp_path: Path) -> None:
+    table = make(tmp_path, [{"data_key": "old", "score": 0.9, "time": 1.0}, {"data_key": "new", "time": 2.0}])
+    assert row(table, "none").cells["wine"].n == 1
+    assert [item["reason"] for item in table.left_out] == ["an older content of wine"]
+
+
+def test_the_same_content_goes_by_the_name_that_the_user_gave(tmp_path: Path) -> None:
+    assert make(tmp_path, [{"data": "old name", "data_key": "w"}], names={"w": "new name"}).datasets == ["new name"]
+
+
+def test_small_errors_keep_their_digits(tmp_path: Path) -> None:
+    records = [{"metric": "rmse", "score": 1.4e-5, "seed": 0}, {"metric": "rmse", "score": 1.6e-5, "seed": 1}]
+    assert texts(make(tmp_path, records))[0][2] == "0.0000150 ± 0.0000014 (1)"
+
+
+def test_numbers_beyond_reading_have_an_exponent(tmp_path: Path) -> None:
+    tiny = texts(make(tmp_path / "a", [{"metric": "rmse", "score": 9.6e-16}]))
+    huge = texts(make(tmp_path / "b", [{"metric": "rmse", "score": 1.3473412e31}]))
+    assert (tiny[0][2], huge[0][2]) == ("9.60e-16 (1)", "1.35e+31 (1)")
+
+
+def test_a_narrow_terminal_gets_blocks_of_columns() -> None:
+    assert column_blocks([10, 5, 20, 20, 20], None) == [[0, 1, 2, 3, 4]]
+    assert column_blocks([10, 5, 20, 20, 20], 60) == [[0, 1, 2, 3], [0, 1, 4]]
+    assert column_blocks([10, 5, 90], 60) == [[0, 1, 2]], "what fits nowhere is printed all the same"
+
+
+def test_rows_are_compared_on_the_splits_that_all_of_them_have(tmp_path: Path) -> None:
+    records = [
+        *scores("a", [0.80]),
+        *scores("b", [0.70]),
+        *scores("c", [0.75, 0.99, 0.99, 0.99, 0.99]),
+    ]
+    table = make(tmp_path, records)
+    assert [(row.ssl, row.cells["wine"].mean, row.cells["wine"].rank) for row in table.rows] == [
+        ("a", 0.80, 1),
+        ("c", 0.75, 2),
+        ("b", 0.70, 3),
+    ]
+    assert (
+        "left aside: c + mlp has 4 more splits on wine. Rows are compared on the splits and seeds that all of them "
+        "have (--common none shows all)." in score_notes(table)
+    )
+    assert [line[2] for line in texts(table)] == ["0.800 (1) 1/5", "0.750 (2)", "0.700 (3) 1/5"]
+    everything = tabulate(Store(tmp_path), common="none")
+    assert row(everything, "c").cells["wine"].mean == pytest.approx(0.942)
+    assert {row.cells["wine"].rank for row in everything.rows} == {None}, "means over different splits have no ranks"
+    assert "No ranks where rows differ in their splits or seeds." in score_notes(everything)
+
+
+def test_a_failure_on_a_hard_split_improves_nobody(tmp_path: Path) -> None:
+    hard = {"ssl": "b", "split": 2, "status": "failed", "error": "out of luck", "score": None, "test": None}
+    table = make(tmp_path, [*scores("a", [0.80, 0.82, 0.30]), *scores("b", [0.79, 0.81]), hard])
+    assert row(table, "a").cells["wine"].mean == pytest.approx(0.81), "the hard split counts for neither"
+    assert [(row.ssl, row.cells["wine"].rank) for row in table.rows] == [("a", 1), ("b", 2)]
+    assert (row(table, "b").cells["wine"].is_partial, row(table, "b").cells["wine"].incomplete) == (True, 1)
+
+
+def test_seeds_are_averaged_within_a_split_first(tmp_path: Path) -> None:
+    records = [{"split": 0, "seed": 0, "score": 0.2}, {"split": 0, "seed": 1, "score": 0.4}, {"split": 1, "score": 0.9}]
+    assert row(make(tmp_path, records), "none").cells["wine"].mean == pytest.approx((0.3 + 0.9) / 2)
+
+
+def test_rows_without_a_common_split_are_not_compared(tmp_path: Path) -> None:
+    table = make(tmp_path, [{"ssl": "a", "split": 0}, {"ssl": "b", "split": 1}])
+    assert [line[2] for line in texts(table)] == ["not shared", "not shared"]
+    assert [row.average_rank for row in table.rows] == [None, None]
+
+
+def test_missing_cells_say_why_they_are_missing(tmp_path: Path) -> None:
+    failed = {"ssl": "b", "data": "ca", "status": "failed", "error": "x", "score": None, "test": None}
+    table = make(tmp_path, [{"ssl": "a"}, {"ssl": "a", "data": "ca"}, {"ssl": "b"}, {"ssl": "c"}, failed])
+    assert {line[0]: line[2] for line in texts(table)} == {"a": "0.500 (1)", "b": "left out", "c": "-"}
+
+
+def test_protocols_and_numbers_of_labels_never_share_a_rank(tmp_path: Path) -> None:
+    table = make(tmp_path, [
+        {"ssl": "a", "protocol": "frozen", "score": 0.6},
+        {"ssl": "a", "protocol": "finetune", "score": 0.9},
+        {"ssl": "none", "protocol": "raw", "score": 0.7},
+        {"ssl": "none", "protocol": "raw", "labels": "10%", "score": 0.4},
+    ])  # fmt: skip
+    found = [(row.group.protocol, row.labels, row.ssl, row.protocol, row.average_rank) for row in table.rows]
+    assert found == [
+        ("frozen", "100%", "none", "raw", 1),
+        ("frozen", "100%", "a", "frozen", 2),
+        ("finetune", "100%", "a", "finetune", 1),
+        ("finetune", "100%", "none", "raw", 2),
+        ("raw", "10%", "none", "raw", 1),
+    ]
+    value = table.to_json()
+    assert (value["rows"][0]["protocol"], value["rows"][0]["labels"]) == ("raw", "100%")
+    assert score_grid(table).headers[:4] == ["SSL", "model", "protocol", "labels"]
+    assert score_grid(table).rules == {2, 4}, "a rule between groups"
+
+
+def test_split_rules_and_main_metrics_never_share_a_rank(tmp_path: Path) -> None:
+    records = [{"ssl": "a"}, {"ssl": "b", "split_rule": "time:when"}, {"ssl": "c", "main_metric": "auroc"}]
+    assert [row.average_rank for row in make(tmp_path, records).rows] == [1, 1, 1]
+
+
+def test_an_axis_can_be_set_side_by_side(tmp_path: Path) -> None:
+    table = make(tmp_path, [
+        {"ssl": "a", "model": "mlp", "score": 0.8}, {"ssl": "a", "model": "linear", "score": 0.7},
+        {"ssl": "none", "model": "mlp", "score": 0.6},
+    ], metric="score")  # fmt: skip
+    assert score_grid(table, "model").headers == ["SSL", "wine linear\n(accuracy)", "wine mlp\n(accuracy)"]
+    assert texts(table, by="model") == [["a", "0.700", "0.800"], ["none", "", "0.600"]]
+    assert texts(table, by="ssl") == [["mlp", "0.800", "0.600"], ["linear", "0.700", ""]]
+
+
+def test_labels_side_by_side_come_with_their_worth_in_raw_labels(tmp_path: Path) -> None:
+    raw = [(1, 0.5), (10, 0.7), (100, 0.9)]
+    records: list[dict[str, Any]] = [{"labels": f"{share}%", "score": score} for share, score in raw]
+    records += [{"ssl": "a", "labels": "1%", "score": 0.6}, {"ssl": "a", "labels": "100%", "score": 0.95}]
+    for record in records:
+        record["counts"] = {"train": 10 * int(record["labels"][:-1])}
+    table = make(tmp_path, records, metric="score")
+    headers = ["SSL", "model", "protocol", *(f"wine {share}%\n(accuracy)" for share, _ in raw)]
+    assert score_grid(table, "labels").headers == headers
+    # The budgets are 10, 100 and 1000 labels. Half way from 10 to 100 on the logarithmic scale: the root of 1000.
+    assert texts(table, by="labels")[0] == ["a", "mlp", "frozen", "0.600 [≈ 32]", "", "0.950 [> all]"]
+
+
+def test_filters_choose_what_is_compared(tmp_path: Path) -> None:
+    records: list[dict[str, Any]] = [
+        {"ssl": "a"}, {"ssl": "untrained:a", "score": 0.7}, {"ssl": "b", "protocol": "finetune", "model": "linear"},
+        {"ssl": "none", "data": "ca", "labels": "50"},
+    ]  # fmt: skip
+    store = write_records(tmp_path, records)
+
+    def shown(**where: tuple[str, ...]) -> list[str]:
+        return [row.ssl for row in tabulate(store, where=Filters(**where)).rows]
+
+    assert shown(ssl=("A", "untrained")) == ["untrained:a", "a"]
+    assert shown(model=("linear",)) == ["b"]
+    assert shown(protocol=("finetune",)) == ["b", "none"], "raw rows belong to every protocol"
+    assert shown(data=("ca",), labels=("50",)) == ["none"]
+    with pytest.raises(UsageError, match="--model resnet: no record has it. Available: linear, mlp."):
+        shown(model=("resnet",))
+
+
+def test_intervals_and_letters_where_asked_for(tmp_path: Path) -> None:
+    records = [*scores("a", [0.8, 0.82, 0.84] * 2), *scores("b", [0.5, 0.52, 0.54] * 2)]
+    table = make(tmp_path, records, ci=True)
+    # The mean of six splits, t = 2.571: 0.82 +- 2.571 * 0.01789 / sqrt(6).
+    assert texts(table)[0][2:] == ["0.820 [0.801, 0.839] (1)", "1.00 [1.0, 1.0] a"]
+    assert texts(table)[1][3] == "2.00 [2.0, 2.0] b"
+    alone = make(tmp_path / "one", [{"ssl": "a"}, {"ssl": "b"}], ci=True)
+    assert texts(alone)[0][2] == "0.500 [not estimable] (1)"
+    assert "No rank groups: a row has 1 result (splits, summed over datasets); 6 are needed to tell rows apart." in (
+        score_notes(alone)
+    )
+
+
+def test_a_record_without_a_score_breaks_no_table(tmp_path: Path) -> None:
+    table = make(tmp_path, [{"ssl": "a", "score": None, "test": {"accuracy": None}}, {"ssl": "b"}])
+    assert [row.ssl for row in table.rows] == ["b"]
+
+
+def test_notes_and_small_test_parts_are_told(tmp_path: Path) -> None:
+    told = {"notes": ["column 'copy' tells the target"], "counts": {"train": 80, "test": 18}}
+    table = make(tmp_path, [{"ssl": "a", **told}, {"ssl": "b", **told}])
+    assert score_grid(table).headers[2] == "wine\n(accuracy) †"
+    assert "note on wine: column 'copy' tells the target" in score_notes(table)
+    assert "† fewer than 50 test rows: one row more or less changes the score by a lot." in score_notes(table)
+    assert table.to_json()["notes"] == {"wine": ["column 'copy' tells the target"]}

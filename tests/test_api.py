@@ -1,0 +1,110 @@
+"""The Python face does what the command line does."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from harness import TOYS, Bench, tabbench
+
+import tabbench as tb
+from tabbench import TabbenchError, UsageError
+from tabbench.results.face import Results
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    folder = tmp_path_factory.mktemp("api") / "results"
+    return tb.run(
+        ssl="projection", model=["nearest"], data="wine", results=folder, plugins=[TOYS], seeds=2, progress=False
+    )
+
+
+def test_a_run_returns_its_records_as_a_frame(results: Results) -> None:
+    frame = results.records()
+    assert sorted(frame["ssl"]) == ["none", "none", "projection", "projection"]
+    assert frame["score"].between(0, 1).all()
+    assert results.failures == []
+
+
+def test_a_run_gives_the_same_keys_as_the_command(results: Results, tmp_path: Path) -> None:
+    command = ("run", "--ssl", "projection", "--model", "nearest", "--data", "wine", "--seeds", "2", "-q")
+    assert tabbench(*command, "--plugin", TOYS, "--results", tmp_path / "results").returncode == 0
+    other = tb.results(tmp_path / "results").records()
+    mine = results.records()
+    assert set(other["key"]) == set(mine["key"])
+    assert other.set_index("key")["score"].to_dict() == mine.set_index("key")["score"].to_dict()
+
+
+def test_a_second_run_is_about_its_own_records(results: Results) -> None:
+    folder = results.store.root
+    again = tb.run("none", "nearest", "wine", results=folder, plugins=[TOYS], seeds=1, progress=False)
+    assert len(again.records()) == 1
+    assert len(tb.results(folder).records()) == 4
+
+
+def test_the_table_has_a_face_for_notebooks_and_papers(results: Results) -> None:
+    table = results.table(metric="score")
+    assert list(table.to_frame()["ssl"]) == ["none", "projection"]
+    assert "<table" in table._repr_html_()
+    assert "toprule" in table.to_latex()
+    assert "wine" in str(table)
+
+
+def test_a_report_is_one_page(results: Results, tmp_path: Path) -> None:
+    path = results.report(str(tmp_path / "page.html"))
+    assert "<html" in path.read_text()
+
+
+def test_failures_are_lines_not_exceptions(tmp_path: Path) -> None:
+    failing = {"nearest": {"behave": {"0": "fail"}}}
+    found = tb.run("none", "nearest", "wine", results=tmp_path / "r", plugins=[TOYS], settings=failing, progress=False)
+    (failure,) = found.failures
+    assert failure.startswith("wine/0 none + nearest seed 0: RuntimeError: the toy was told to fail (toy_plugin.py:")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"ssl": "tjpea"}, r"Unknown SSL method 'tjpea'\. Did you mean: tjepa\?"),
+        ({"seeds": 0}, "Bad entry 'seeds'"),
+        ({"executor": "lokal"}, r"Unknown executor 'lokal'\. Did you mean: local\?"),
+    ],
+)
+def test_mistakes_are_the_errors_of_the_command_line(
+    arguments: dict[str, object], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(TabbenchError, match=message):
+        tb.run(**{"ssl": "none", "model": "linear", "results": tmp_path, "progress": False, **arguments})  # type: ignore[arg-type]
+
+
+def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is not a results folder"):
+        tb.results(tmp_path)
+
+
+def test_importing_tabbench_is_light() -> None:
+    heavy = "{'numpy', 'pandas', 'pydantic', 'torch', 'sklearn', 'rich'}"
+    code = f"import sys, tabbench; tabbench.results; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_frame_in_memory_is_data(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=120), "b": rng.normal(size=120)})
+    frame["left"] = np.where(frame["a"] + rng.normal(0, 0.1, 120) > 0, "yes", "no")
+    found = tb.run(
+        "none", "nearest", {"churn": (frame, "left")}, preset="quick", results=tmp_path, plugins=[TOYS], progress=False
+    )
+    (record,) = found.records().to_dict("records")
+    assert (record["data"], record["counts"]["test"]) == ("churn", 12)
+    assert record["score"] > 0.5
+
+
+def test_baselines_come_before_pretrainings(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "results")
+    bench.run(seeds=2)
+    assert [label.split()[1] for label in bench.watcher.begun][:2] == ["none", "none"]

@@ -1,0 +1,168 @@
+"""A fitted pipeline is what it was when it comes back from disk, and refuses rows that it cannot understand."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from harness import TOYS, tabbench
+
+import tabbench as tb
+from tabbench import Context, Labelled, Representation, Task, UsageError
+from tabbench.errors import DataError
+from tabbench.frames import fit_schema, to_table
+from tabbench.registry import make_registry
+from tabbench.running.pipeline import Pipeline, load
+
+FAST: dict[str, dict[str, Any]] = {
+    "linear": {},
+    "mlp": {"max_epochs": 2, "width": 8},
+    "resnet": {"max_epochs": 2},
+    "dcnv2": {"max_epochs": 2},
+    "autoint": {"max_epochs": 2},
+    "ft_transformer": {"max_epochs": 2},
+    "xgboost": {"n_rounds": 5},
+    "catboost": {"n_rounds": 5},
+}
+
+
+def rows(n: int = 80, seed: int = 0) -> pd.DataFrame:
+    """Numbers with gaps, and categories."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"a": rng.normal(size=n), "b": rng.exponential(size=n), "c": rng.choice(["x", "y", "z"], n)})
+    frame.loc[::7, "a"] = np.nan
+    return frame
+
+
+@pytest.mark.parametrize("kind", ["binary", "multiclass", "regression"])
+@pytest.mark.parametrize("name", FAST)
+def test_a_saved_model_predicts_the_same(name: str, kind: Any, tmp_path: Path) -> None:
+    task = Task(kind, {"binary": 2, "multiclass": 3, "regression": 0}[kind])
+    rng = np.random.default_rng(1)
+    frame = rows()
+    table = to_table(frame, fit_schema(frame))
+    y = rng.normal(size=80).astype(np.float32) if task.is_regression else np.arange(80) % task.n_classes
+    registry = make_registry()
+    entry = registry.find("model", name)
+    model = registry.load(entry)(**FAST[name])
+    labelled = Labelled(table, y)
+    model.fit(labelled, labelled, task, Context())
+    names = tuple(f"class {k}" for k in range(task.n_classes))
+    made = Pipeline(table.schema, task, "y", names, 2.0, 3.0, entry.name, model)
+    made.save(tmp_path / "p")
+    again = load(tmp_path / "p")
+    new = rows(40, seed=2)
+    pd.testing.assert_frame_equal(again.predict(new), made.predict(new))
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_a_saved_model_of_tokens_predicts_the_same(name: str) -> None:
+    rng = np.random.default_rng(0)
+    tokens = Representation(rng.normal(size=(60, 3, 4)).astype(np.float32))
+    registry = make_registry()
+    model_class = registry.load(registry.find("model", name))
+    model = model_class(**FAST[name])
+    labelled = Labelled(tokens, np.arange(60) % 2)
+    task = Task("binary", 2)
+    model.fit(labelled, labelled, task, Context())
+    again = model_class(model.config)
+    again.set_state(model.get_state(), task)
+    np.testing.assert_array_equal(again.predict(tokens), model.predict(tokens))
+
+
+@pytest.fixture(scope="module")
+def churn(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("churn")
+    frame = rows(200)
+    frame["left"] = np.where(frame["b"] > frame["b"].median(), "yes", "no")
+    frame.to_csv(folder / "churn.csv", index=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def fitted(churn: Path) -> Path:
+    out = churn / "pipeline"
+    done = tabbench(
+        "fit", "--ssl", "projection", "--model", "linear", "--data", f"{churn / 'churn.csv'}:left", "--out", out,
+        "--plugin", TOYS, "--offline",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{out}: projection + linear, predicts 'left' from 3 columns\n"
+    return out
+
+
+def test_new_rows_get_a_class_and_its_probabilities(churn: Path, fitted: Path) -> None:
+    rows(30, seed=5)[["c", "b", "a"]].assign(more=1).to_csv(churn / "new.csv", index=False)
+    done = tabbench("predict", fitted, churn / "new.csv", "--out", churn / "out.csv", "--plugin", TOYS)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{churn / 'out.csv'}: 30 rows\n"
+    assert done.stderr == "note: not used: more\n"
+    out = pd.read_csv(churn / "out.csv")
+    assert list(out.columns) == ["left", "probability_no", "probability_yes"]
+    assert set(out["left"]) <= {"yes", "no"}
+    np.testing.assert_allclose(out[["probability_no", "probability_yes"]].sum(axis=1), 1.0, rtol=1e-5)
+
+
+def test_a_loaded_pipeline_predicts_a_frame(fitted: Path) -> None:
+    pipeline = tb.load(fitted, plugins=(TOYS,))
+    out = pipeline.predict(rows(10, seed=7).set_index(pd.Index(range(100, 110))))
+    assert list(out.index) == list(range(100, 110))
+    assert pipeline.surprises(rows(10).assign(c="new")) == ["c: 10 rows have a value that no training row had"]
+    assert list(pipeline.predict(rows(10)[:0]).columns) == list(out.columns)
+    with pytest.raises(DataError, match="no column 'b'"):
+        pipeline.predict(rows(10).drop(columns="b"))
+
+
+def test_a_pipeline_of_a_record_predicts_what_the_record_did(churn: Path) -> None:
+    results = churn / "results"
+    found = tb.run(
+        "projection", "linear", f"{churn / 'churn.csv'}:left", preset="quick", controls=[], results=results,
+        plugins=[TOYS], progress=False, offline=True,
+    )  # fmt: skip
+    (key,) = found.records()["key"]
+    common = ("--results", results, "--plugin", TOYS, "--offline")
+    done = tabbench("fit", key[:8], "--as-recorded", "--out", churn / "same", *common)
+    assert done.returncode == 0, done.stderr
+    assert tabbench("fit", key[:8], "--out", churn / "final", *common).returncode == 0
+    assert tb.load(churn / "final", plugins=(TOYS,)).about["rows"] == 200
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda folder: (folder / "pipeline.json").unlink(), "is not a pipeline"),
+        (lambda folder: (folder / "pipeline.json").write_text("{"), "is damaged: fit the pipeline again"),
+        (lambda folder: (folder / "model.safetensors").write_bytes(b"x" * 100), "is missing or damaged"),
+        (lambda folder: (folder / "encoder" / "state.safetensors").unlink(), "is missing or damaged"),
+    ],
+)
+def test_a_damaged_pipeline_is_refused_in_words(fitted: Path, tmp_path: Path, damage: Any, message: str) -> None:
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(fitted, copy)
+    damage(copy)
+    with pytest.raises(UsageError, match=message):
+        load(copy, plugins=(TOYS,))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("fit", "--ssl", "none", "--model", "linear"),
+            "--data is missing: give a RECORD, or --ssl, --model and --data",
+        ),
+        (("fit", "abcdef", "--ssl", "none"), "give a RECORD, or --ssl, --model and --data; not both"),
+        (("fit", "abcdef"), "there is no record 'abcdef' in results: give the first characters of a key, at least 4"),
+        (("predict", "nowhere", "x.csv", "--out", "o.txt"), "--out o.txt: its name must end in .csv or .parquet"),
+        (
+            ("predict", "nowhere", "x.csv", "--out", "o.csv"),
+            "nowhere is not a pipeline: it has no file pipeline.json; make one with 'tabbench fit'",
+        ),
+    ],
+)
+def test_mistakes_are_one_line(arguments: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    done = tabbench(*arguments, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (2, f"tabbench: {message}\n")
