@@ -1,5 +1,6 @@
 """Plugins are found by entry points, one by one; a bad one is named and costs nobody else."""
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -151,7 +152,11 @@ def test_all_built_in_plugins_load() -> None:
     assert {entry.kind for entry in registry.entries()} >= {"ssl", "model", "data", "executor"}
     for entry in registry.entries():
         assert entry.plugin.summary, f"{entry.name} has no summary"
-        if entry.plugin.target != "tabbench.experiment.controls:Control":  # a control is a rule, and no class
+        missing = [package for package in entry.plugin.needs if importlib.util.find_spec(package) is None]
+        if missing:  # an extra, such as ray
+            with pytest.raises(PluginError, match=f"needs the package '{missing[0]}', which is not installed"):
+                registry.load(entry)
+        elif entry.plugin.target != "tabbench.experiment.controls:Control":  # a control is a rule, not a class
             registry.load(entry)
 
 
