@@ -105,6 +105,10 @@ class TJEPAConfig(Config):
     """Momentum of the target encoder at the last step; linear in between."""
     frozen_target: bool = False
     """A control: the target encoder stays as it was initialised."""
+    ema_time_constants: float | None = Field(default=None, gt=0)
+    """How far the target encoder moves over the whole run, however short: ``1 - momentum``, which falls from that of
+    model_ema_start to that of model_ema_end, is multiplied so that its sum over the steps is this number. None (paper):
+    as the momenta say, about 0.002 per step."""
     probe_every: int = Field(default=20, ge=1)
     """Epochs between linear probes on validation; the best weights are kept. Without labels the last ones are."""
 
@@ -136,9 +140,18 @@ class TJEPAConfig(Config):
             low, high = getattr(self, f"mask_min_{kind}_share"), getattr(self, f"mask_max_{kind}_share")
             if low > high:
                 raise ValueError(f"mask_min_{kind}_share={low} is above mask_max_{kind}_share={high}")
+        if self.ema_time_constants is not None and (
+            self.frozen_target or self.model_ema_start == self.model_ema_end == 1
+        ):
+            raise ValueError(f"ema_time_constants={self.ema_time_constants:g} needs a target encoder that moves")
         if self.predictor == "mlp" and self.masking == "drop":
             raise ValueError("predictor=mlp reads the tokens of all features, so it needs masking=zero")
         return self
+
+    def to_json(self) -> dict[str, Any]:
+        """An option that came later is left out where it is not used: keys of results stay as they were."""
+        values = super().to_json()
+        return {name: value for name, value in values.items() if name != "ema_time_constants" or value is not None}
 
     @classmethod
     def presets(cls) -> Mapping[str, Mapping[str, Any]]:

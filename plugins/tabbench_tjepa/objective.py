@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 import torch.nn.functional as F  # noqa: N812 - the name everybody uses
 from torch import Tensor, nn
@@ -50,10 +52,16 @@ class Follower:
         self.average = EMA(networks.target_encoder, networks.context_encoder)
 
     def momentum(self, step: int, total: int) -> float:
-        """Linear in the step; a frozen target never moves."""
-        if self.config.frozen_target:
+        """Linear in the step, with the speed that ``ema_time_constants`` asks for; a frozen target never moves."""
+        config = self.config
+        if config.frozen_target:
             return 1.0
-        return linear(step, total, self.config.model_ema_start, self.config.model_ema_end)
+        momentum = linear(step, total, config.model_ema_start, config.model_ema_end)
+        if config.ema_time_constants is None:
+            return momentum
+        last = linear(total - 1, total, config.model_ema_start, config.model_ema_end)
+        by_itself = total * (1 - (config.model_ema_start + last) / 2)
+        return max(1 - (1 - momentum) * config.ema_time_constants / by_itself, 0.0)
 
     def follow(self, step: int, total: int) -> None:
         """To be called after each step."""
@@ -62,4 +70,4 @@ class Follower:
 
     def moved(self, done: int, total: int) -> float:
         """By how many time constants the target has moved: the sum of ``1 - momentum`` over the steps done."""
-        return done * (1 - (self.momentum(0, total) + self.momentum(done - 1, total)) / 2)
+        return math.fsum(1 - self.momentum(step, total) for step in range(done))

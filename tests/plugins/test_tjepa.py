@@ -159,6 +159,35 @@ def test_how_far_the_target_has_moved_is_the_sum_over_steps() -> None:
     assert method.diagnostics["ema"] == pytest.approx([1 - moves[n - 1] for n in (3, 6, 9, 12)])
 
 
+@pytest.mark.parametrize("end", [1.0, 0.996], ids=["falling", "constant"])
+@pytest.mark.parametrize("total", [1, 12, 1000])
+def test_the_target_moves_by_the_time_constants_asked_for_however_long_the_run(total: int, end: float) -> None:
+    method = pretrained(exp_epochs=1)
+    config = TJEPAConfig(**TINY, ema_time_constants=0.5, model_ema_end=end)
+    follower = Follower(method.networks, config)
+    assert follower.moved(total, total) == pytest.approx(0.5)
+    steps = [1 - follower.momentum(step, total) for step in range(total)]
+    assert steps == sorted(steps, reverse=True)
+    assert (steps[-1] == pytest.approx(steps[0])) == (end < 1 or total == 1)
+
+
+def test_a_target_can_move_no_further_than_to_the_context_encoder() -> None:
+    method = pretrained(ema_time_constants=20)
+    assert method.diagnostics["ema"][0] == 0
+    assert method.diagnostics["target_moved"][-1] < 12
+    assert "ema_time_constants" in method.config.to_json()
+
+
+def test_an_unused_schedule_of_time_constants_is_not_part_of_a_key() -> None:
+    assert "ema_time_constants" not in TJEPAConfig().to_json()
+
+
+@pytest.mark.parametrize("settings", [{"frozen_target": True}, {"model_ema_start": 1.0}], ids=str)
+def test_time_constants_of_a_target_that_stands_still_are_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="ema_time_constants=5 needs a target encoder that moves"):
+        TJEPAConfig.resolve({**settings, "ema_time_constants": 5}, "tjepa")
+
+
 def test_the_best_weights_by_probe_are_kept_and_the_untrained_ones_take_part() -> None:
     scores = iter([0.2, 0.3, 0.9, 0.1])
     seen: list[np.ndarray] = []
