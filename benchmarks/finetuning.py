@@ -5,6 +5,7 @@
 Prints CPU time of a training step and the peak memory of a process that does nothing else. One thread.
 """
 
+import argparse
 import contextlib
 import subprocess
 import sys
@@ -69,10 +70,15 @@ def peak() -> int:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] and sys.argv[1] in ("frozen", "finetune"):
-        main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rows", type=int, nargs="?", default=50_000)
+    parser.add_argument("columns", type=int, nargs="?", default=54)
+    parser.add_argument("--how", choices=("frozen", "finetune"), help="measure one of them, in this process")
+    asked = parser.parse_args()
+    if asked.how:
+        main(asked.how, asked.rows, asked.columns)
     else:
-        size = sys.argv[1:3] or ["50000", "54"]
-        print(f"{size[0]} rows, {size[1]} columns, batches of {BATCH}")
+        print(f"{asked.rows} rows, {asked.columns} columns, batches of {BATCH}", flush=True)
         for each in ("frozen", "finetune"):
-            subprocess.run([sys.executable, __file__, each, *size], check=True)
+            size = [str(asked.rows), str(asked.columns)]
+            subprocess.run([sys.executable, __file__, *size, "--how", each], check=True)

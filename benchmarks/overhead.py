@@ -67,6 +67,9 @@ class Stopwatch:
     def waiting(self, why: str) -> None:
         pass
 
+    def retried(self, step: Step, outcome: Outcome) -> None:
+        pass
+
     def end(self) -> None:
         pass
 

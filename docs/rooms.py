@@ -90,7 +90,7 @@ def picture() -> str:
     for room, what in ROOMS.items():
         inside = sum(room_of(module) == room for module in modules())
         used = ", ".join(name for name in ROOMS if name in found[room]) or "nothing"
-        lines += [f"{room:<{width}}  {what} ({inside} modules)", f"{'':<{width}}    imports {used}"]
+        lines += [f"{room:<{width}}  {what} ({inside} module{'s' * (inside != 1)})", f"{'':<{width}}    imports {used}"]
     return "\n".join(lines)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
+    from tabbench.config import Settings
     from tabbench.results.face import Results
 
 Names = str | Sequence[str]
@@ -20,7 +21,7 @@ def run(
     data: Names | Mapping[str, tuple[pd.DataFrame, str]] = "demo",
     *,
     results: str | Path = "results",
-    settings: Mapping[str, Mapping[str, Any]] | None = None,
+    settings: Mapping[str, Settings] | None = None,
     plugins: Sequence[str | Path] = (),
     executor: str = "local",
     jobs: int | None = None,
@@ -28,7 +29,7 @@ def run(
     timeout: float | None = None,
     memory: float | None = None,
     retries: int = 2,
-    budget: float | None = None,
+    budget: float | str | None = None,
     offline: bool = False,
     fail_fast: bool = False,
     progress: bool = True,
@@ -49,7 +50,7 @@ def run(
         timeout: seconds that one job may take.
         memory: GB that one job may use.
         retries: how often a job is started again whose worker was killed or lost.
-        budget: seconds after which no job is started.
+        budget: no job is started after this time: seconds, or ``"30m"``.
         offline: never touch the network.
         fail_fast: stop at the first failure.
         progress: show how far the run is.
@@ -58,42 +59,20 @@ def run(
     Raises:
         TabbenchError: as the command line would say it, on one line.
     """
-    from tabbench.data.gather import find_data, freeze, store_frames
-    from tabbench.experiment.plan import check_spec, make_plan
-    from tabbench.experiment.settings import default_preset
-    from tabbench.experiment.spec import make_spec
     from tabbench.registry import make_registry
     from tabbench.results.face import Results
     from tabbench.results.store import Store
     from tabbench.running.display import make_display
     from tabbench.running.driver import run_plan
-    from tabbench.running.executors import take_settings
-    from tabbench.running.launch import make_launcher
+    from tabbench.running.request import Terms, parse_duration, plan_request, read_request
 
-    registry = make_registry(plugins)
-    given = {name: dict(values) for name, values in (settings or {}).items()}
-    own = take_settings(given, registry.find("executor", executor), registry)
-    names = list(data) if isinstance(data, Mapping) else _names(data)
-    spec = make_spec(
-        {"ssl": _names(ssl), "model": _names(model), "data": names, "set": given, **entries},
-        default_preset(names, registry),
-    )
-    limits: dict[str, Any] = {"jobs": jobs, "threads": spec.threads, "device": device}
-    launcher = make_launcher(registry, executor, settings=own, timeout=timeout, memory=memory, **limits)
-    check_spec(spec, registry)
-    store = Store(Path(results))
-    display = make_display(quiet=not progress)
-    about: dict[str, Any] = {"reading": spec.reading, "rule": spec.rule}
-    if isinstance(data, Mapping):
-        manifests, tables = store_frames(data, **about), []
-    else:
-        frozen = store.frozen_tables()
-        manifests = find_data(spec.data, registry, offline=offline, say=display.say, frozen=frozen, **about)
-        tables = freeze(spec.data, manifests, registry)
-    plan = make_plan(spec, registry, manifests)
-    store.save_experiment(spec.to_json(), tables=tables)
-    how: dict[str, Any] = {"fail_fast": fail_fast, "budget": budget, "retries": retries}
-    summary = run_plan(plan, store, launcher, display, **how)
+    frames = data if isinstance(data, Mapping) else None
+    registry, store, display = make_registry(plugins), Store(Path(results)), make_display(quiet=not progress)
+    terms = Terms(executor, jobs, device, timeout, memory, retries, parse_duration(budget), fail_fast, offline)
+    entries |= {"ssl": _names(ssl), "model": _names(model), "data": _names(data), "set": dict(settings or {})}
+    spec, launcher = read_request(entries, registry, terms)
+    plan = plan_request(spec, registry, store, display.say, offline=offline, frames=frames)
+    summary = run_plan(plan, store, launcher, display, fail_fast=fail_fast, budget=terms.budget, retries=retries)
     display.summary(summary, Path(results))
     if summary.interrupted:
         raise KeyboardInterrupt
@@ -101,6 +80,6 @@ def run(
     return Results(store, [step.key for step in plan.records], plan.names, failures)
 
 
-def _names(given: Names) -> list[str]:
+def _names(given: Names | Mapping[str, Any]) -> list[str]:
     """``"a, b"`` or ``["a", "b"]`` as a list of names."""
     return [name.strip() for name in given.split(",")] if isinstance(given, str) else list(given)

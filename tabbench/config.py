@@ -63,6 +63,8 @@ class Choice:
 Range = Float | Int | Choice
 Settings = dict[str, Any]
 """Settings of a plugin by name, as JSON values."""
+PluginSettings = dict[str, Settings]
+"""Settings of several plugins, by the name of the plugin."""
 
 
 class Config(pydantic.BaseModel):

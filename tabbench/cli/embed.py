@@ -42,7 +42,7 @@ def embed(
     """
     from tabbench.experiment.controls import NONE, UNTRAINED
     from tabbench.experiment.settings import check_settings, choose
-    from tabbench.experiment.spec import make_spec, parse_setting
+    from tabbench.experiment.spec import make_spec, parse_settings
     from tabbench.registry import make_registry
 
     # Training can take hours: whatever would go wrong after it is told before.
@@ -59,11 +59,7 @@ def embed(
     registry = make_registry(plugin or [])
     if ssl.lower().partition(":")[0] in (NONE, UNTRAINED):
         raise UsageError(f"--ssl {ssl}: a control has no encoder to train; choose a method: see tabbench list ssl")
-    given: dict[str, dict[str, Any]] = {}
-    for text in settings or []:
-        name, key, value = parse_setting(text)
-        given.setdefault(name, {})[key] = value
-    spec = make_spec({"ssl": [ssl], "model": [NONE], "set": given})
+    spec = make_spec({"ssl": [ssl], "model": [NONE], "set": parse_settings(settings or [])})
     choice = choose(spec, registry, "ssl", ssl)
     check_settings(spec, registry, [choice])
     if choice.entry.plugin.uses_labels:

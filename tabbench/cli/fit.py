@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -110,14 +110,14 @@ def _fit_named(
     from tabbench.experiment.controls import NONE
     from tabbench.experiment.plan import check_spec
     from tabbench.experiment.settings import choose
-    from tabbench.experiment.spec import make_spec, merge_options
+    from tabbench.experiment.spec import Entries, make_spec, parse_settings
     from tabbench.registry import make_registry
     from tabbench.running.finalise import fit_pipeline
 
     registry = make_registry(plugins)
-    given: dict[str, Any] = {name: [value] for name, value in options.items()}
+    given: Entries = {name: [value] for name, value in options.items()}
     given |= {"preset": preset, "categorical": split_names(categorical or ""), "controls": []}
-    spec = make_spec(merge_options({}, given, settings))
+    spec = make_spec({**given, "set": parse_settings(settings)})
     check_spec(spec, registry)
     manifests = find_data(spec.data, registry, offline=offline, reading=spec.reading, rule=spec.rule, say=_say)
     if len(manifests) > 1:

@@ -113,13 +113,10 @@ def _choose(
     registry: "Registry", ssl: str, data: str, name_of_data: str, preset: str | None, settings: list[str]
 ) -> "Configured":
     from tabbench.experiment.settings import check_settings, choose, default_preset
-    from tabbench.experiment.spec import make_spec, parse_setting
+    from tabbench.experiment.spec import Entries, make_spec, parse_settings
 
-    given: dict[str, Any] = {"ssl": [ssl], "model": ["none"], "data": [data], "set": {}}
-    for text in settings:
-        name, key, value = parse_setting(text)
-        given["set"].setdefault(name, {})[key] = value
-    spec = make_spec({**given, **({"preset": preset} if preset else {})}, default_preset(given["data"], registry))
+    given: Entries = {"ssl": [ssl], "model": ["none"], "data": [data], "set": parse_settings(settings)}
+    spec = make_spec({**given, **({"preset": preset} if preset else {})}, default_preset([data], registry))
     choice = choose(spec, registry, "ssl", ssl, name_of_data)
     check_settings(spec, registry, [choice])
     return choice

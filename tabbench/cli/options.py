@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+import inspect
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ import typer
 import typer.core
 
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
+Options = TypeVar("Options")
 
 
 class _FlagsWithoutType:
@@ -38,6 +40,22 @@ class CommandGroup(typer.Typer):
 
     def command(self, name: str | None = None, **options: Any) -> Callable[[AnyFunction], AnyFunction]:
         return super().command(name, cls=_Command, **options)
+
+
+def takes(options: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
+    """Make a command of a function of one value: the fields of the dataclass ``options`` are its options."""
+
+    def make_command(function: Callable[[Options], None]) -> Callable[..., None]:
+        def command(**given: Any) -> None:
+            function(options(**given))
+
+        signature = inspect.signature(options)
+        command.__name__, command.__doc__ = function.__name__, function.__doc__
+        command.__annotations__ = {name: each.annotation for name, each in signature.parameters.items()}
+        vars(command)["__signature__"] = signature
+        return command
+
+    return make_command
 
 
 PluginFiles = Annotated[

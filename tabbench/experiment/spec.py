@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import pydantic
 
+from tabbench.config import PluginSettings
 from tabbench.contracts.split_rule import SplitRule, make_rule
 from tabbench.data.labels import ALL_LABELS, LabelBudget
 from tabbench.data.reading import Reading
@@ -101,7 +102,7 @@ class Spec(pydantic.BaseModel):
     threads: int = pydantic.Field(default=1, ge=1)
     """Threads of each job. Sums in another order have other last digits, and trainings make much of them: results with
     other threads are other results."""
-    settings: dict[str, dict[str, Any]] = pydantic.Field(default_factory=dict, alias="set")
+    settings: PluginSettings = pydantic.Field(default_factory=dict, alias="set")
     """Settings of plugins: ``{"tjepa": {"dim_hidden": 64}}``."""
 
     @pydantic.field_validator("labels")
@@ -142,6 +143,8 @@ class Spec(pydantic.BaseModel):
         return value
 
 
+Entries = dict[str, Any]
+"""What an experiment says, by the names of ``Spec``; checked when a Spec is made of it."""
 NAMES = tuple(field.alias or name for name, field in Spec.model_fields.items())
 """What an experiment can say."""
 LISTS = ("ssl", "model", "data", "controls", "categorical", "numeric", "drop", "protocol", "labels")
@@ -163,7 +166,7 @@ CHOICES: dict[str, tuple[str, tuple[str, ...]]] = {
 """Entries with few possible values: what one of them is called, and which there are."""
 
 
-def make_spec(given: Mapping[str, Any], default_preset: Preset = "standard") -> Spec:
+def make_spec(given: Entries, default_preset: Preset = "standard") -> Spec:
     """A Spec from what was given; what was not comes from the preset."""
     _check_names(given)
     preset = given.get("preset", default_preset)
@@ -180,7 +183,7 @@ def make_spec(given: Mapping[str, Any], default_preset: Preset = "standard") -> 
     return spec
 
 
-def _check_names(given: Mapping[str, Any]) -> None:
+def _check_names(given: Entries) -> None:
     for name in given:
         if name not in NAMES:
             raise UsageError(f"Unknown entry {name!r} in the experiment.{did_you_mean(name, NAMES)}")
@@ -199,23 +202,20 @@ def _explain(error: pydantic.ValidationError) -> UsageError:
     return UsageError(f"Bad entry {place!r} in the experiment: {first['msg']} (given: {first['input']!r})")
 
 
-def merge_options(
-    experiment: Mapping[str, Any], options: Mapping[str, Any], settings: Iterable[str] = ()
-) -> dict[str, Any]:
-    """The entries of an experiment file, with what the command line says instead; ``settings`` are ``--set`` texts."""
-    given = {**experiment}
-    chosen = {name: value for name, value in options.items() if value is not None}
-    # Settings of a plugin go with it when the command line leaves it out of the file's list.
-    left_out = {name for kind in LISTS if kind in chosen for name in given.get(kind, []) if name not in chosen[kind]}
-    given["set"] = {name: dict(values) for name, values in given.get("set", {}).items() if name not in left_out}
-    given |= chosen
-    for text in settings:
-        name, key, value = parse_setting(text)
-        given["set"].setdefault(name, {})[key] = value
-    return given
+def merge_entries(experiment: Entries, said: Entries) -> Entries:
+    """The entries of an experiment file, with what the user says instead."""
+    chosen = {name: value for name, value in said.items() if name != "set"}
+    # Settings of a plugin go with it when the user leaves it out of the file's list.
+    left_out = {
+        name for kind in LISTS if kind in chosen for name in experiment.get(kind, []) if name not in chosen[kind]
+    }
+    settings = {name: dict(values) for name, values in experiment.get("set", {}).items() if name not in left_out}
+    for name, values in said.get("set", {}).items():
+        settings[name] = settings.get(name, {}) | values
+    return {**experiment, **chosen, "set": settings}
 
 
-def read_experiment(path: Path) -> dict[str, Any]:
+def read_experiment(path: Path) -> Entries:
     """The entries of an experiment file (TOML), each of the type that ``Spec`` has; a lone name is a list of one.
 
     Raises:
@@ -283,3 +283,12 @@ def parse_setting(text: str) -> tuple[str, str, Any]:
     except json.JSONDecodeError:
         constants = {"true": True, "false": False, "none": None}
         return plugin, key, constants.get(value.strip().lower(), value.strip())
+
+
+def parse_settings(texts: Iterable[str]) -> PluginSettings:
+    """Several such texts as ``{"tjepa": {"dim_hidden": 64}}``."""
+    settings: PluginSettings = {}
+    for text in texts:
+        plugin, key, value = parse_setting(text)
+        settings.setdefault(plugin, {})[key] = value
+    return settings

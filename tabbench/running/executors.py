@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
 
-from tabbench.config import Config
+from tabbench.config import Config, PluginSettings, Settings
 from tabbench.errors import UsageError
 from tabbench.registry import Entry, Registry
 
-Settings = dict[str, dict[str, Any]]
-"""What was set, by the name of the plugin."""
 
-
-def take_settings(settings: Settings, entry: Entry, registry: Registry) -> dict[str, Any]:
+def take_settings(settings: PluginSettings, entry: Entry, registry: Registry) -> Settings:
     """Take the settings of executors out of all settings: how a run is done is no part of what is run.
 
     Those of other executors than ``entry`` go unused: an experiment file may have them for several clusters.
     """
-    taken: dict[str, Any] = {}
+    taken: Settings = {}
     for name in list(settings):
         if name.lower() == entry.name:
             taken |= settings.pop(name)
@@ -27,21 +23,21 @@ def take_settings(settings: Settings, entry: Entry, registry: Registry) -> dict[
     return taken
 
 
-def refuse_unused(names: list[str], entry: Entry, registry: Registry) -> None:
+def refuse_unused(names: Iterable[str], entry: Entry, registry: Registry) -> None:
     """Refuse a setting that was typed for an executor which takes no part: it would have no effect."""
     for name in names:
         if name.lower() != entry.name and name.lower() in registry.names("executor"):
             raise UsageError(f"--set {name}: this run uses --executor {entry.name}")
 
 
-def make_config(registry: Registry, entry: Entry, settings: Mapping[str, Any]) -> Config:
+def make_config(registry: Registry, entry: Entry, settings: Settings) -> Config:
     """The Config of an executor; ``{"pretrain.gpus": 1}`` sets a part of the setting ``pretrain``."""
     return registry.load_config(entry).resolve(nest(settings), entry.name)
 
 
-def nest(settings: Mapping[str, Any]) -> dict[str, Any]:
+def nest(settings: Mapping[str, object]) -> Settings:
     """``{"pretrain.gpus": 1}`` as ``{"pretrain": {"gpus": 1}}``."""
-    nested: dict[str, Any] = {}
+    nested: Settings = {}
     for key, value in settings.items():
         first, dot, rest = key.partition(".")
         if dot:

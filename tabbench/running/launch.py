@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from tabbench.config import Config
+from tabbench.config import Config, Settings
 from tabbench.contracts import Executor, Limits, Site
 from tabbench.data.cache import cache_dir
+from tabbench.errors import UsageError
 from tabbench.registry import Registry
 from tabbench.results.store import Store
 from tabbench.running.executors import make_config
@@ -46,7 +46,7 @@ def make_launcher(
     registry: Registry,
     executor: str = "local",
     *,
-    settings: Mapping[str, Any] | None = None,
+    settings: Settings | None = None,
     jobs: int | None = None,
     threads: int = 1,
     device: str = "auto",
@@ -54,7 +54,9 @@ def make_launcher(
     memory: float | None = None,
 ) -> Launcher:
     """The executor of a name, with its settings and limits; ``memory`` is in GB."""
+    if device not in ("auto", "cpu", "mps") and device.partition(":")[0] != "cuda":
+        raise UsageError(f"Unknown device {device!r}. Available: auto, cpu, cuda, mps.")
     entry = registry.find("executor", executor)
-    config = make_config(registry, entry, dict(settings or {}))
+    config = make_config(registry, entry, settings or {})
     limits = Limits(threads, device, timeout, None if memory is None else int(memory * 2**30))
     return Launcher(registry.load(entry), config, limits, jobs, entry.name)

@@ -1,0 +1,170 @@
+"""The options of ``tabbench run``, as one typed value."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tabbench.cli.options import DEFAULT_RESULTS, PluginFiles, ResultsFolder, split_names
+from tabbench.errors import unknown
+
+if TYPE_CHECKING:
+    from tabbench.experiment.spec import Entries
+    from tabbench.results.locks import LockKind
+    from tabbench.running.request import Terms
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What the command line says. A field with the name of an entry of an experiment file overrides that entry."""
+
+    experiment: Annotated[Path | None, typer.Argument(help="An experiment file (TOML); options override it.")] = None
+    ssl: Annotated[str | None, typer.Option(metavar="A,B", help="SSL methods; see: tabbench list ssl.")] = None
+    model: Annotated[str | None, typer.Option(metavar="A,B", help="Downstream models; see: tabbench list models.")] = (
+        None
+    )
+    data: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help="Datasets, demo, openml:ID, cc18, FILE:TARGET.", show_default="demo"),
+    ] = None
+    preset: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="quick, standard or paper.", show_default="quick for demo, else standard"),
+    ] = None
+    protocol: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help="frozen, finetune: how an encoder is used.", show_default="frozen"),
+    ] = None
+    labels: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help="Labelled training rows: 1%,10% or 50,200.", show_default="100%"),
+    ] = None
+    validation_labels: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="same: the same share, at least 32; or all.", show_default="same"),
+    ] = None
+    probe: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Labels that choose an encoder's weights: kept, or never any.",
+            show_default="never if some labels are hidden",
+        ),
+    ] = None
+    splits: Annotated[int | None, typer.Option(min=1, metavar="K", help="Data splits.")] = None
+    seeds: Annotated[int | None, typer.Option(min=1, metavar="N", help="Initialisations of each model.")] = None
+    trials: Annotated[int | None, typer.Option(min=0, metavar="N", help="Tuning trials of each model.")] = None
+    ssl_trials: Annotated[int | None, typer.Option(min=0, metavar="N", help="Tuning trials of each method.")] = None
+    sampler: Annotated[str | None, typer.Option(metavar="NAME", help="tpe, gp or random.", show_default="tpe")] = None
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME.KEY=VALUE", help="A setting of a plugin; can be repeated."),
+    ] = None
+    controls: Annotated[
+        str | None, typer.Option(metavar="A,B", help='none, untrained or "".', show_default="by the preset")
+    ] = None
+    rows: Annotated[int | None, typer.Option(min=10, metavar="N", help="Use only N rows of each dataset.")] = None
+    split_column: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="It says train, validation, test, or the fold.")
+    ] = None
+    group: Annotated[str | None, typer.Option(metavar="COLUMN", help="Keep rows of a group on one side.")] = None
+    time: Annotated[str | None, typer.Option(metavar="COLUMN", help="Train on the past, test on the future.")] = None
+    folds: Annotated[
+        str | None, typer.Option(metavar="K", help="Cross-validation; server: the folds of an OpenML task.")
+    ] = None
+    duplicates: Annotated[
+        str | None, typer.Option(metavar="keep|group", help="group: keep equal rows on one side.")
+    ] = None
+    transductive: Annotated[
+        bool | None, typer.Option("--transductive", help="Pretrain on unlabelled rows of the test side, too.")
+    ] = None
+    categorical: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Columns of FILE:TARGET to take as categories.")
+    ] = None
+    numeric: Annotated[str | None, typer.Option(metavar="A,B", help="Columns of FILE:TARGET to take as numbers.")] = (
+        None
+    )
+    drop: Annotated[str | None, typer.Option(metavar="A,B", help="Columns of FILE:TARGET to leave out.")] = None
+    task: Annotated[
+        str | None, typer.Option(metavar="NAME", help="classification or regression.", show_default="by the target")
+    ] = None
+    unlabelled: Annotated[
+        str | None,
+        typer.Option(metavar="FILE|drop", help="More rows without a target for pretraining; drop: without any."),
+    ] = None
+    device: Annotated[str, typer.Option(metavar="NAME", help="auto, cpu, cuda or mps.")] = "auto"
+    jobs: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Jobs at a time.", show_default="cores / threads")
+    ] = None
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="What tuning, stopping, probe and ranks look at: auroc, log_loss, balanced_accuracy, "
+            "macro_f1, mae, ...",
+            show_default="accuracy, RMSE",
+        ),
+    ] = None
+    threads: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Threads of each job; part of what is run.", show_default="1")
+    ] = None
+    budget: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Start no job after this time: 30m, 2h. The next run resumes.")
+    ] = None
+    timeout: Annotated[float | None, typer.Option(min=0.1, metavar="S", help="Seconds a job may take.")] = None
+    memory: Annotated[float | None, typer.Option(min=0.1, metavar="GB", help="Memory a job may use.")] = None
+    retries: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Start a job again whose worker was killed or lost.")
+    ] = 2
+    executor: Annotated[str, typer.Option(metavar="NAME", help="See: tabbench list executors.")] = "local"
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Drive the run in the background, or as a job of the cluster.")
+    ] = False
+    lock: Annotated[str, typer.Option(metavar="KIND", help="flock, or lease where the file system has no locks.")] = (
+        "flock"
+    )
+    results: ResultsFolder = DEFAULT_RESULTS
+    plugin: PluginFiles = None
+    offline: Annotated[bool, typer.Option("--offline", help="Never touch the network.")] = False
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and leave.")] = False
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="With --dry-run: measure a few epochs of each training.")
+    ] = False
+    fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop at the first failure.")] = False
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say more.")] = False
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the table.")] = False
+
+    def entries(self) -> "Entries":
+        """What is to be run, as an experiment file would say it."""
+        from tabbench.experiment.spec import LISTS, NAMES, parse_settings
+
+        given: Entries = {"set": parse_settings(self.settings or [])}
+        for name in NAMES:
+            value = getattr(self, name, None)
+            if value is not None:
+                given[name] = split_names(value) if name in LISTS else value
+        return given
+
+    def terms(self) -> "Terms":
+        """How it is to be run."""
+        from tabbench.running.request import Terms, parse_duration
+
+        return Terms(
+            executor=self.executor,
+            jobs=self.jobs,
+            device=self.device,
+            timeout=self.timeout,
+            memory=self.memory,
+            retries=self.retries,
+            budget=parse_duration(self.budget),
+            fail_fast=self.fail_fast,
+            offline=self.offline,
+        )
+
+    @property
+    def locks(self) -> "LockKind":
+        """A kind of lock that there is."""
+        if self.lock not in ("flock", "lease"):
+            raise unknown("kind of lock", self.lock, ("flock", "lease"))
+        return "lease" if self.lock == "lease" else "flock"
