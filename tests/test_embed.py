@@ -6,6 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from harness import TOYS, tabbench
+from tabbench_vime.method import VIME
+
+from tabbench import Representation, Table
+from tabbench.frames import to_table
+from tabbench.running import embedding
 
 
 @pytest.fixture
@@ -31,6 +36,35 @@ def test_a_file_is_embedded_and_the_encoder_can_be_used_again(file: Path) -> Non
     assert again.returncode == 0, again.stderr
     two = pd.read_parquet(folder / "two.parquet")
     np.testing.assert_array_equal(two.to_numpy(), one.reshape(60, -1))
+
+
+@pytest.mark.parametrize("ending", [".npy", ".parquet", ".csv"])
+def test_rows_are_written_in_parts_that_memory_bounds(
+    ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As what the method gives for all rows at once; no part is larger than the bound."""
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 3)), columns=["a", "b", "c"])
+    method = VIME(width=4, depth=1, epochs=1).fit(frame)
+    whole, encode = method.encode(to_table(frame, method.schema)).array, VIME.encode
+    lengths: list[int] = []
+
+    def noted(self: VIME, table: Table) -> Representation:
+        lengths.append(len(table))
+        return encode(self, table)
+
+    monkeypatch.setattr(VIME, "encode", noted)
+    monkeypatch.setattr(embedding, "FIRST_ROWS", 2)
+    monkeypatch.setattr(embedding, "PART_BYTES", whole[:25].nbytes)
+    out = tmp_path / f"out{ending}"
+    assert embedding.write_representation(method, frame, out) == whole.shape
+    assert lengths == [2, 25, 25, 10]
+    if ending == ".npy":
+        written = np.load(out)
+    else:
+        frame = pd.read_parquet(out) if ending == ".parquet" else pd.read_csv(out)
+        assert list(frame.columns) == [f"z{number}" for number in range(whole.shape[1])]
+        written = frame.to_numpy()
+    np.testing.assert_allclose(written, whole, rtol=1e-5, atol=1e-6)
 
 
 def test_columns_that_a_benchmark_would_drop_are_not_encoded(file: Path) -> None:

@@ -69,6 +69,7 @@ def embed(
     if encoder is not None:
         check_encoder(encoder, choice.entry, registry)
     frame = _read(file)
+    from tabbench.running.embedding import write_representation
     from tabbench.running.resources import pick_device
 
     chosen = pick_device(device)
@@ -84,10 +85,11 @@ def embed(
         if save is not None:
             method.save(save)
             saved = f"; the encoder is in {save}"
-        _write(method, frame, out)
+        shape = write_representation(method, frame, out)
     except OSError as error:  # a full disk, say: what could be known before was checked before
         what = out if saved or save is None else save
         raise UsageError(f"cannot write {what} ({error.strerror}){saved}") from None
+    print(f"{out}: {' x '.join(map(str, shape))}")
 
 
 def _check_writable(option: str, folder: Path) -> None:
@@ -166,23 +168,3 @@ def _pretrain(method: Any, frame: Any, seed: int, device: str, categorical: list
 
         context = Context(root_seed=seed, device=device, threads=available_cores(), on_report=report)
         method.fit(frame, context=context, categorical=categorical)
-
-
-def _write(method: Any, frame: Any, out: Path) -> None:
-    import numpy as np
-    import pandas as pd
-
-    from tabbench.frames import to_table
-
-    array = method.encode(to_table(frame, method.schema)).array
-    if out.suffix == ".npy":
-        np.save(out, array, allow_pickle=False)
-    else:
-        flat = array.reshape(len(array), -1)
-        columns = pd.DataFrame(flat, columns=[f"z{number}" for number in range(flat.shape[1])])
-        if out.suffix == ".parquet":
-            columns.to_parquet(out, index=False)
-        else:
-            columns.to_csv(out, index=False)
-    shape = " x ".join(str(size) for size in array.shape)
-    print(f"{out}: {shape}")

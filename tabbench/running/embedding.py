@@ -1,0 +1,72 @@
+"""The representation of a file's rows, written part by part: its size does not count, only that of a part does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tabbench.frames import to_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from tabbench.contracts import SSLMethod
+
+Rows = NDArray[Any]
+Write = Callable[[Rows], None]
+PART_BYTES = 1 << 26
+"""Of the representation that is held at a time; a part is also a row group of a parquet file."""
+FIRST_ROWS = 256
+"""Rows of the first part, which tells how much one takes."""
+
+
+def write_representation(method: SSLMethod, frame: pd.DataFrame, out: Path) -> tuple[int, ...]:
+    """Encode the rows of ``frame`` and write them to ``out``, a .npy, .parquet or .csv file; returns the shape."""
+    writers = {".npy": _npy, ".parquet": _parquet, ".csv": _csv}
+    first = method.encode(to_table(frame.iloc[:FIRST_ROWS], method.schema)).array
+    shape = (len(frame), *first.shape[1:])
+    at_once = max(PART_BYTES * len(first) // first.nbytes, 1)
+    with writers[out.suffix](out, shape, first.dtype) as write:
+        for start in range(0, len(frame), at_once):
+            write(method.encode(to_table(frame.iloc[start : start + at_once], method.schema)).array)
+    return shape
+
+
+@contextmanager
+def _npy(out: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Iterator[Write]:
+    with out.open("wb") as file:
+        header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, header)
+        yield lambda rows: np.ascontiguousarray(rows).tofile(file)
+
+
+@contextmanager
+def _parquet(out: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Iterator[Write]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = pa.schema([(name, pa.from_numpy_dtype(dtype)) for name in _names(shape)])
+    with pq.ParquetWriter(out, schema) as file:
+        yield lambda rows: file.write_table(pa.table(list(_flat(rows).T.copy()), schema=schema))
+
+
+@contextmanager
+def _csv(out: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Iterator[Write]:
+    import pandas as pd
+
+    with out.open("w", encoding="utf-8", newline="") as file:
+        file.write(",".join(_names(shape)) + "\n")
+        yield lambda rows: pd.DataFrame(_flat(rows)).to_csv(file, header=False, index=False)
+
+
+def _flat(rows: Rows) -> Rows:
+    return rows.reshape(len(rows), -1)
+
+
+def _names(shape: tuple[int, ...]) -> list[str]:
+    return [f"z{number}" for number in range(int(np.prod(shape[1:])))]
