@@ -15,6 +15,8 @@ from tabbench.values import Representation, Table
 if TYPE_CHECKING:
     import torch
 
+    from tabbench.contracts.encoders import TrainableEncoder
+
 Metrics = dict[str, float]
 FINE = 1000
 """Steps that the whole has where a training is made of stages."""
@@ -43,6 +45,8 @@ class Context:
     """For joint methods: all training rows without labels, and rows that never had one; None outside the harness."""
     probe: Probe | None = None
     """Scores an ``encode`` function by a linear probe on validation, higher is better; None outside the harness."""
+    finetuned: Callable[[TrainableEncoder], float] | None = None
+    """For methods that pretrain a model's backbone: fine-tunes a copy and scores it on validation, higher is better."""
     on_report: Callable[[int, int, Metrics], None] | None = field(default=None, repr=False)
     interrupt: Callable[[], None] | None = field(default=None, repr=False)
     """Raises an ``Interruption`` if the job is to end; asked by ``check_deadline``."""

@@ -19,8 +19,9 @@ class BackboneConfig(Config):
     """Passes over the training rows, at most."""
     patience: int | None = Field(10, ge=1)
     """Stop after so many epochs without a better loss on validation rows, which are corrupted once; None: never."""
-    select: Literal["pretext", "probe"] = "pretext"
-    """What chooses among the weights: the loss on validation rows, without labels, or the linear probe."""
+    select: Literal["pretext", "probe", "finetune"] = "pretext"
+    """What chooses the weights: the loss on validation rows, without labels; a linear probe; or, as in the paper, ten
+    whole fine-tunings over the run."""
     lr: float | None = Field(None, gt=0)
     """Learning rate of pretraining; None: that of the model."""
     batch_size: int | None = Field(None, ge=2)

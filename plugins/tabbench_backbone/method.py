@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -102,6 +103,9 @@ class PretrainedBackbone(BackboneMethod):
     def pretrain(self, table: Table, context: Context) -> None:
         self.initialise(table, context)
         config, model = self.config, self.pretrained_model
+        if config.select == "finetune" and context.finetuned is not None:
+            finetuned = context.finetuned
+            context = replace(context, probe=lambda encode: finetuned(self.trainable_encoder()))
         columns = Columns.of(table.schema, self.inputs.with_missing)
         work = _Work(self, columns, columns.to_matrix(self.inputs.transform(table, self.device)), context)
         lr = config.lr or model.config.lr
@@ -116,7 +120,7 @@ class PretrainedBackbone(BackboneMethod):
             min_rows=2,
             identity=(config, model.config, type(model).__name__, type(self).__name__, table),
             generators=(work.generator,),
-            encode=self.encode if config.select == "probe" else None,
+            encode=None if config.select == "pretext" else self.encode,
             hooks=Hooks(before_epoch=work.draw),
             validation=work.validation(context),
             patience=config.patience,

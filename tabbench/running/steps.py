@@ -6,6 +6,7 @@ downstream model, scored once on the sealed test part).
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import math
@@ -149,7 +150,8 @@ def pretrain(
     scratch = store.scratch(key)
     reports = Reports(scratch / "reports.json", context.on_report)
     probe = make_probe(split) if payload.probed else None
-    context = replace(context, scratch=scratch, probe=probe, on_report=reports.add)
+    finetuned = _finetuned(payload.model, split, context) if payload.probed and payload.model is not None else None
+    context = replace(context, scratch=scratch, probe=probe, finetuned=finetuned, on_report=reports.add)
     started = time.perf_counter()
     _pretrain(method, payload.trained, split, context)
     seconds = time.perf_counter() - started
@@ -180,6 +182,21 @@ def _pretrain(method: Any, trained: bool, split: SplitData, context: Context) ->
         method.pretrain(pretraining_rows(split), context)
     else:
         method.initialise(pretraining_rows(split), context)
+
+
+def _finetuned(address: Address, split: SplitData, context: Context) -> Callable[[TrainableEncoder], float]:
+    """Scores a backbone by a whole fine-tuning of a copy, on validation. It sees kept labels only."""
+    metric = main_metric(split.task)
+    sign = -1.0 if metric in LOWER_IS_BETTER else 1.0
+
+    def score(encoder: TrainableEncoder) -> float:
+        model: DownstreamModel = make(address)
+        copied = encoder._replace(module=copy.deepcopy(encoder.module))
+        model.finetune(copied, split.train, split.validation, split.task, replace(context, on_report=None))
+        found = _score_validation(split, _predict(model, split.validation.features, split))[metric]
+        return -math.inf if found is None else sign * found
+
+    return score
 
 
 class Reports:
@@ -366,10 +383,10 @@ def _open_encoder(
     else:
         loaded = make(method)
         loaded.model = model
-        probe = make_probe(split) if payload.probed else None
-        _pretrain(
-            loaded, payload.trained, split, replace(context, root_seed=payload.split.seed, probe=probe, on_report=None)
-        )
+        inner = replace(context, root_seed=payload.split.seed, on_report=None)
+        if payload.probed:
+            inner = replace(inner, probe=make_probe(split), finetuned=_finetuned(payload.model, split, inner))
+        _pretrain(loaded, payload.trained, split, inner)
     encoder: TrainableEncoder = loaded.trainable_encoder()
     return encoder
 

@@ -12,7 +12,7 @@ from tabbench_backbone.objectives import Columns, PretextNetwork, mask_loss, rec
 from tabbench_ft_transformer.model import FTTransformerModel
 from tabbench_mlp.model import MLPModel
 
-from tabbench import Context, Labelled, Schema, Table, Task
+from tabbench import Context, Labelled, Schema, Table, Task, TrainableEncoder
 from tabbench.nn import Batch, InputShape
 from tabbench.testing import make_table
 
@@ -156,3 +156,38 @@ def test_a_tuned_pair_is_pretrained_in_each_trial_and_once_for_the_result(bench:
     best = max(trials, key=lambda record: (record["value"], -record["number"]))
     assert result["config"]["model"] == best["config"]
     assert result["hashes"]["encoder"]
+
+
+def test_fine_tuning_can_choose_the_weights() -> None:
+    table = make_table(200, 3, 0)
+    kept: list[dict[str, torch.Tensor]] = []
+
+    def finetuned(encoder: TrainableEncoder) -> float:
+        kept.append({name: tensor.clone() for name, tensor in encoder.module.state_dict().items()})
+        return {2: 3.0}.get(len(kept), 1.0)  # the second check is the best one
+
+    method = Reconstruct(epochs=4, head_width=8, select="finetune")
+    method.pretrain(table, Context(finetuned=finetuned, validation=table))
+    found = method.trainable_encoder().module.state_dict()
+    assert len(kept) == 4, "a check after every epoch, for there are fewer than ten"
+    assert all(torch.equal(found[name], kept[1][name]) for name in found)
+    assert method.diagnostics["best_epoch"] == 2
+
+
+def test_a_run_chooses_by_fine_tuning_and_leaves_the_backbone_as_it_was_pretrained(bench: Bench) -> None:
+    settings = {"epochs": 2, "head_width": 8, "patience": None}
+    for select in ("pretext", "finetune"):
+        summary = bench.run(
+            ssl=["reconstruct"],
+            model=["mlp"],
+            protocol=["finetune"],
+            controls=[],
+            set={"reconstruct": {**settings, "select": select}, "mlp": {"max_epochs": 1, "n_layers": 1}},
+        )
+        assert not summary.failures
+    by_loss, by_score = (record for record in bench.records() if record["kind"] == "result")
+    assert by_loss["diagnostics"]["ssl"]["selected_by"] == "validation_loss"
+    checks = by_score["diagnostics"]["ssl"]
+    assert checks["selected_by"] == "probe"
+    assert checks["best_epoch"] == max(checks["probe"], key=lambda check: check[1])[0]
+    assert by_loss["diagnostics"]["ssl"]["loss"] == checks["loss"], "a check does not disturb the training"
