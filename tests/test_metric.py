@@ -38,6 +38,7 @@ def test_a_table_of_another_kind_keeps_its_metric(bench: Bench) -> None:
     "metric, said",
     [
         ("aurok", "Unknown metric 'aurok'. Did you mean: auroc?"),
+        ("ece", "--metric ece cannot drive a run: giving every row the shares"),
         ("mae", "--metric mae is for targets that are numbers, and no table of this run has them"),
     ],
 )

@@ -37,7 +37,7 @@ AnyBudget = Annotated[
 
 def table(
     metric: Annotated[
-        str, typer.Option(metavar="NAME", help="rank, score, gain, time, accuracy, rmse, auroc, log_loss, ...")
+        str, typer.Option(metavar="NAME", help="rank, score, gain, time, accuracy, rmse, auroc, log_loss, ece, ...")
     ] = "rank",
     by: Annotated[
         str | None, typer.Option(metavar="AXIS", help="Side by side in the columns: ssl, model, labels or protocol.")

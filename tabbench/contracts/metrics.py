@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 from tabbench.errors import PluginError
 from tabbench.values import Task
 
-CLASSIFICATION_METRICS = ("accuracy", "balanced_accuracy", "macro_f1", "auroc", "log_loss")
+CLASSIFICATION_METRICS = ("accuracy", "balanced_accuracy", "macro_f1", "auroc", "log_loss", "ece")
 REGRESSION_METRICS = ("rmse", "rmse_std", "mae", "r2")
-LOWER_IS_BETTER = frozenset({"log_loss", "rmse", "rmse_std", "mae"})
+LOWER_IS_BETTER = frozenset({"log_loss", "ece", "rmse", "rmse_std", "mae"})
+CALIBRATION_BINS = 15
+"""Bins of confidence, as in Guo et al. (ICML 2017)."""
 
 
 def main_metric(task: Task) -> str:
@@ -87,7 +89,20 @@ def _classification_scores(y: NDArray[Any], probabilities: NDArray[np.float64]) 
         "macro_f1": float(f1_score(y, predicted, **averaging)),
         "auroc": _auroc(y, probabilities, present),
         "log_loss": float(-np.log(clipped[np.arange(len(y)), y]).mean()),
+        "ece": expected_calibration_error(y, probabilities),
     }
+
+
+def expected_calibration_error(y: NDArray[Any], probabilities: NDArray[np.float64]) -> float:
+    """How far confidence and accuracy are apart, on average over rows (Guo et al., ICML 2017).
+
+    The confidence of a row is the probability of its most likely class. Rows are sorted into 15 bins of equal width,
+    ``(0, 1/15]`` and so on; the gap of a bin counts by its share of the rows.
+    """
+    confidence = probabilities.max(axis=1)
+    bins = np.clip(np.ceil(confidence * CALIBRATION_BINS).astype(np.int64) - 1, 0, CALIBRATION_BINS - 1)
+    gaps = (probabilities.argmax(axis=1) == y) - confidence
+    return float(np.abs(np.bincount(bins, weights=gaps, minlength=CALIBRATION_BINS)).sum() / len(y))
 
 
 def _auroc(y: NDArray[Any], probabilities: NDArray[np.float64], present: NDArray[Any]) -> float:

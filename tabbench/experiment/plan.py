@@ -145,6 +145,11 @@ def check_spec(spec: Spec, registry: Registry) -> None:
     metrics = (*CLASSIFICATION_METRICS, *REGRESSION_METRICS)
     if spec.metric and spec.metric not in metrics:
         raise unknown("metric", spec.metric, metrics)
+    if spec.metric == "ece":
+        raise UsageError(
+            "--metric ece cannot drive a run: giving every row the shares of the classes would be perfect. Use log_loss; "
+            "table --metric ece shows it"
+        )
     models, arms = choose_all(spec, registry)
     check_settings(spec, registry, [*models, *(arm.method for arm in arms if arm.method)])
     reasons = [

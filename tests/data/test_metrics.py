@@ -34,8 +34,29 @@ def test_classification_scores_agree_with_scikit_learn(classes: int) -> None:
             "macro_f1": metrics.f1_score(y, predicted, average="macro"),
             "auroc": auroc,
             "log_loss": metrics.log_loss(y, wide),
+            "ece": scores["ece"],  # scikit-learn has none; see below
         }
     )
+
+
+def test_calibration_error_by_hand() -> None:
+    """Bins of 1/15: 0.6 (the end of its bin) and 0.58 share one; 0.75 and 0.95 have one each.
+
+    Two rows with confidences 0.6 and 0.58, one of them right: |1 - 1.18| = 0.18. One row at 0.75, wrong: 0.75.
+    One at 0.95, right: 0.05. Summed over four rows: 0.98 / 4.
+    """
+    second = np.array([0.4, 0.58, 0.75, 0.05])
+    probabilities = np.stack([1 - second, second], axis=1)
+    scores = score_predictions(Task("binary", 2), np.array([0, 0, 0, 0]), probabilities)
+    assert scores["ece"] == pytest.approx(0.98 / 4)
+
+
+def test_shares_that_come_true_are_calibrated() -> None:
+    probabilities = np.tile([0.7, 0.2, 0.1], (10, 1))
+    y = np.array([0] * 7 + [1] * 2 + [2])
+    assert score_predictions(Task("multiclass", 3), y, probabilities)["ece"] == pytest.approx(0.0)
+    certain = score_predictions(Task("multiclass", 3), y, np.tile([1.0, 0.0, 0.0], (10, 1)))
+    assert certain["ece"] == pytest.approx(0.3)
 
 
 def test_classes_that_do_not_occur_are_left_out_of_averages() -> None:

@@ -36,6 +36,7 @@ SPELLINGS = {
     "balanced_accuracy": ("balacc", "bacc"),
     "macro_f1": ("f1", "f1macro", "f1score"),
     "log_loss": ("crossentropy", "nll"),
+    "ece": ("expectedcalibrationerror",),
     "error": ("errorrate", "err"),
     "r2": ("r2score",),
     "mcc": ("matthewscorrcoef",),
