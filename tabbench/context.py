@@ -13,7 +13,9 @@ from tabbench.errors import DeadlineReached, PluginError
 from tabbench.values import Representation, Table
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
+    from numpy.typing import NDArray
 
     from tabbench.contracts.encoders import TrainableEncoder
 
@@ -47,6 +49,9 @@ class Context:
     """Scores an ``encode`` function by a linear probe on validation, higher is better; None outside the harness."""
     finetuned: Callable[[TrainableEncoder], float] | None = None
     """For methods that pretrain a model's backbone: fine-tunes a copy and scores it on validation, higher is better."""
+    weights: NDArray[np.float32] | None = None
+    """For models whose plugin says ``weights=True``: what each training row counts in the loss, 1 on average; None if
+    all rows count the same. Validation is not weighted."""
     on_report: Callable[[int, int, Metrics], None] | None = field(default=None, repr=False)
     interrupt: Callable[[], None] | None = field(default=None, repr=False)
     """Raises an ``Interruption`` if the job is to end; asked by ``check_deadline``."""

@@ -58,6 +58,8 @@ class Plugin:
     encoder together with itself (``finetune``)."""
     backbone: bool = False
     """For models: the class has a backbone that a method can train (``make_backbone``)."""
+    weights: bool = False
+    """For models: training heeds ``context.weights``. Others are left out of runs with weights."""
     untrained: bool = True
     """For SSL methods: the class can build its encoder without training, for the ``untrained`` control."""
     revision: int = 1

@@ -99,7 +99,9 @@ class Bench:
         given = {"ssl": ["projection"], "model": ["nearest"], "data": ["wine"], "preset": "quick", **entries}
         spec = make_spec(given)
         check_spec(spec, self.registry)
-        manifests = find_data(spec.data, self.registry, offline=True, reading=spec.reading, rule=spec.rule)
+        manifests = find_data(
+            spec.data, self.registry, offline=True, reading=spec.reading, rule=spec.rule, weighting=spec.weighting
+        )
         return make_plan(spec, self.registry, manifests)
 
     def run(

@@ -12,6 +12,7 @@ def tabbench_models() -> list[Plugin]:
             config="tabbench_autoint.config:AutoIntConfig",
             finetune=True,
             backbone=True,
+            weights=True,
             revision=3,
             summary="feature interactions by self-attention",
             paper="Song et al., CIKM 2019",

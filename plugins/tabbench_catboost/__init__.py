@@ -11,6 +11,7 @@ def tabbench_models() -> list[Plugin]:
             "tabbench_catboost.model:CatBoost",
             config="tabbench_catboost.config:CatBoostConfig",
             summary="gradient boosted oblivious trees with target statistics of categories",
+            weights=True,
             revision=3,
             paper="Prokhorenkova et al., NeurIPS 2018",
             url="https://arxiv.org/abs/1706.09516",

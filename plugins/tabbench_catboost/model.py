@@ -54,7 +54,7 @@ class CatBoost(DownstreamModel):
         self.classes = None if task.is_regression else np.unique(train.y)
         self.model: catboost.CatBoost | None = None
         if np.all(train.y == train.y[0]) or is_constant(train.features):  # which the library refuses
-            self.constant = _without_features(train.y, task)
+            self.constant = _without_features(train.y, task, context.weights)
             self.diagnostics = {"constant": True}
             return
         if self.classes is not None:
@@ -91,7 +91,7 @@ class CatBoost(DownstreamModel):
         model = catboost.CatBoost({name: value for name, value in parameters.items() if value is not None})
         report = _Report(context, n_rounds)
         model.fit(
-            self._pool(train.features, train.y),
+            self._pool(train.features, train.y, context.weights),
             eval_set=self._pool(validation.features, validation.y) if len(validation.y) else None,
             use_best_model=len(validation.y) > 0,
             callbacks=None if on_gpu else [report],
@@ -137,8 +137,10 @@ class CatBoost(DownstreamModel):
         else:
             self.model = catboost.CatBoost().load_model(blob=state["model.cbm"].tobytes())
 
-    def _pool(self, features: Features, y: NDArray[Any] | None = None) -> catboost.Pool:
-        return to_pool(features, self.threads, y, self.max_columns)
+    def _pool(
+        self, features: Features, y: NDArray[Any] | None = None, weights: NDArray[np.float32] | None = None
+    ) -> catboost.Pool:
+        return to_pool(features, self.threads, y, self.max_columns, weights)
 
 
 def _watched(task: Task, metric: str, loss: str) -> str:
@@ -170,16 +172,20 @@ class _Report:
 
 
 def to_pool(
-    features: Features, threads: int, y: NDArray[Any] | None = None, max_columns: int = MAX_FLAT_COLUMNS
+    features: Features,
+    threads: int,
+    y: NDArray[Any] | None = None,
+    max_columns: int = MAX_FLAT_COLUMNS,
+    weights: NDArray[np.float32] | None = None,
 ) -> catboost.Pool:
     """The library's own form of rows: numbers with NaN for missing, category codes as they are."""
     if isinstance(features, Representation):
-        return catboost.Pool(flat_columns(features.array, max_columns), y, thread_count=threads)
+        return catboost.Pool(flat_columns(features.array, max_columns), y, weight=weights, thread_count=threads)
     frame = pd.concat(
         [pd.DataFrame(features.numeric).add_prefix("n"), pd.DataFrame(features.categorical).add_prefix("c")], axis=1
     )
     categorical = list(range(features.numeric.shape[1], features.n_features))
-    return catboost.Pool(frame, y, cat_features=categorical, thread_count=threads)
+    return catboost.Pool(frame, y, cat_features=categorical, weight=weights, thread_count=threads)
 
 
 def is_constant(features: Features) -> bool:
@@ -195,11 +201,13 @@ def is_constant(features: Features) -> bool:
     )
 
 
-def _without_features(y: NDArray[Any], task: Task) -> NDArray[np.float32]:
+def _without_features(y: NDArray[Any], task: Task, weights: NDArray[np.float32] | None) -> NDArray[np.float32]:
     """The best constant prediction: the mean, or the shares of the classes."""
     if task.is_regression:
-        return np.asarray(np.mean(y), dtype=np.float32)
-    return (np.bincount(y, minlength=max(task.n_classes, 2)) / len(y)).astype(np.float32)
+        return np.asarray(np.average(y, weights=weights), dtype=np.float32)
+    counts = np.bincount(y, weights=weights, minlength=max(task.n_classes, 2))
+    shares: NDArray[np.float32] = (counts / counts.sum()).astype(np.float32)
+    return shares
 
 
 def _with_classes(rows: Labelled, classes: NDArray[Any]) -> Labelled:

@@ -12,6 +12,7 @@ def tabbench_models() -> list[Plugin]:
             config="tabbench_dcnv2.config:DCNv2Config",
             finetune=True,
             backbone=True,
+            weights=True,
             revision=3,
             summary="deep and cross network: products with the input, layer by layer",
             paper="Wang et al., WWW 2021",

@@ -12,6 +12,7 @@ def tabbench_models() -> list[Plugin]:
             config="tabbench_ft_transformer.config:FTTransformerConfig",
             finetune=True,
             backbone=True,
+            weights=True,
             revision=4,
             summary="a transformer over one token per column",
             paper="Gorishniy et al., NeurIPS 2021",

@@ -11,6 +11,7 @@ def tabbench_models() -> list[Plugin]:
             "tabbench_linear.model:Linear",
             config="tabbench_linear.config:LinearConfig",
             summary="ridge or multinomial logistic regression, the penalty chosen on validation",
+            weights=True,
             revision=3,
         ),
         Plugin(
@@ -19,5 +20,6 @@ def tabbench_models() -> list[Plugin]:
             config="tabbench_linear.config:LinearHeadConfig",
             summary="one linear layer trained by gradients: what stands on an encoder that is fine-tuned",
             finetune=True,
+            weights=True,
         ),
     ]

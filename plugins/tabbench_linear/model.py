@@ -59,7 +59,8 @@ class Linear(DownstreamModel):
         best: tuple[float, float] | None = None
         since_best = 0
         penalties = ridge_penalties(len(x))[::-1] if task.is_regression else LOGISTIC_PENALTIES
-        for step, (penalty, model) in enumerate(self._path(x, y, penalties, context), start=1):
+        weights = None if context.weights is None else torch.from_numpy(context.weights).to(x)
+        for step, (penalty, model) in enumerate(self._path(x, y, weights, penalties, context), start=1):
             output = model(x_val)
             score = self.objective.score(output, y_val)
             goodness = (score, -float(self.objective.loss(output, y_val)))
@@ -102,15 +103,16 @@ class Linear(DownstreamModel):
         return matrix
 
     def _path(
-        self, x: Tensor, y: Tensor, penalties: tuple[float, ...], context: Context
+        self, x: Tensor, y: Tensor, weights: Tensor | None, penalties: tuple[float, ...], context: Context
     ) -> Iterator[tuple[float, LinearMap]]:
         if self.task.is_regression:
-            return ridge_path(x, y[:, None], penalties)
+            return ridge_path(x, y[:, None], penalties, weights)
 
         def look_at_the_clock() -> None:
             context.check_deadline("in the fit of a penalty")
 
-        return logistic_path(x, y, self.task.n_classes, penalties, self.config.max_iterations, look_at_the_clock)
+        n_classes, iterations = self.task.n_classes, self.config.max_iterations
+        return logistic_path(x, y, n_classes, penalties, iterations, look_at_the_clock, weights)
 
 
 def max_columns(n_rows: int, n_outputs: int, memory: int | None) -> int:

@@ -12,6 +12,7 @@ def tabbench_models() -> list[Plugin]:
             config="tabbench_mlp.config:MLPConfig",
             finetune=True,
             backbone=True,
+            weights=True,
             revision=3,
             summary="multi-layer perceptron",
             paper="Gorishniy et al., NeurIPS 2021; Thimonier et al., ICLR 2025",

@@ -12,6 +12,7 @@ def tabbench_models() -> list[Plugin]:
             config="tabbench_resnet.config:ResNetConfig",
             finetune=True,
             backbone=True,
+            weights=True,
             revision=3,
             summary="residual blocks with batch normalisation",
             paper="Gorishniy et al., NeurIPS 2021",

@@ -11,6 +11,7 @@ def tabbench_models() -> list[Plugin]:
             "tabbench_xgboost.model:XGBoost",
             config="tabbench_xgboost.config:XGBoostConfig",
             summary="gradient boosted trees",
+            weights=True,
             revision=3,
             paper="Chen and Guestrin, KDD 2016",
             url="https://arxiv.org/abs/1603.02754",

@@ -65,10 +65,17 @@ class XGBoost(DownstreamModel):
         if task.kind == "multiclass":
             parameters["num_class"] = task.n_classes
         if task.kind == "binary":  # the share of a class, which may be absent: its log-odds must be finite
-            parameters["base_score"] = float(np.clip(np.mean(train.y), 1e-3, 1 - 1e-3))
+            share = np.average(train.y, weights=context.weights)
+            parameters["base_score"] = float(np.clip(share, 1e-3, 1 - 1e-3))
         matrix, types = to_matrix(train.features, self.max_columns)
         data = xgb.QuantileDMatrix(
-            matrix, train.y, feature_types=types, enable_categorical=True, max_bin=max_bin, nthread=context.threads
+            matrix,
+            train.y,
+            weight=context.weights,
+            feature_types=types,
+            enable_categorical=True,
+            max_bin=max_bin,
+            nthread=context.threads,
         )
         held_out = xgb.QuantileDMatrix(
             to_matrix(validation.features, self.max_columns)[0],

@@ -32,7 +32,7 @@ def print_plan(
     from tabbench.running.driver import what_to_do
     from tabbench.running.forecast import Calibration, Timings
 
-    manifests, absent = expect_data(spec.data, registry, reading=spec.reading, rule=spec.rule)
+    manifests, absent = expect_data(spec.data, registry, reading=spec.reading, rule=spec.rule, weighting=spec.weighting)
     plan = make_plan(spec, registry, manifests)
     todo = what_to_do(plan, store)
     trials = f", {spec.ssl_trials} + {spec.trials} tuning trials (SSL + model)" if spec.ssl_trials + spec.trials else ""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from tabbench.context import Context
+    from tabbench.experiment.spec import Entries
     from tabbench.running.pipeline import Pipeline
 
 WRITERS = (".csv", ".parquet")
@@ -38,6 +39,17 @@ def fit(
     categorical: Annotated[
         str | None, typer.Option(metavar="A,B", help="Columns of FILE:TARGET to take as categories.")
     ] = None,
+    numeric: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Columns of FILE:TARGET to take as numbers.")
+    ] = None,
+    drop: Annotated[str | None, typer.Option(metavar="A,B", help="Columns of FILE:TARGET to leave out.")] = None,
+    task: Annotated[
+        str | None, typer.Option(metavar="NAME", help="classification or regression.", show_default="by the target")
+    ] = None,
+    class_weights: Annotated[
+        str | None, typer.Option(metavar="balanced", help="In training, let every class count the same.")
+    ] = None,
+    weights: Annotated[str | None, typer.Option(metavar="COLUMN", help="Weights of rows in training.")] = None,
     as_recorded: Annotated[
         bool, typer.Option("--as-recorded", help="Fit exactly the record's model, on its training rows only.")
     ] = False,
@@ -57,11 +69,15 @@ def fit(
     if record is not None:
         made = _fit_record(record, results, data, plugin or [], device, offline, as_recorded)
     else:
-        options = {"ssl": ssl, "model": model, "data": data}
-        for name, value in options.items():
+        for name, value in (("ssl", ssl), ("model", model), ("data", data)):
             if value is None:
                 raise UsageError(f"--{name} is missing: give a RECORD, or --ssl, --model and --data")
-        made = _fit_named(options, preset, settings or [], categorical, plugin or [], device, offline)
+        lists = {"categorical": categorical, "numeric": numeric, "drop": drop}
+        words = {"preset": preset, "task": task, "class_weights": class_weights, "weights": weights}
+        given: Entries = {name: split_names(value) for name, value in lists.items() if value is not None}
+        given |= {name: value for name, value in words.items() if value is not None}
+        given |= {"ssl": [ssl], "model": [model], "data": [data], "controls": []}
+        made = _fit_named(given, settings or [], plugin or [], device, offline)
     made.save(out)
     what = f"{made.method_name} + {made.model_name}" if made.method_name else made.model_name
     print(f"{out}: {what}, predicts {made.target!r} from {made.schema.n_features} columns")
@@ -84,7 +100,13 @@ def _fit_record(
     prepared = prepare_replay(stored, results, plugins, data)
     spec = prepared.spec
     (manifest,) = find_data(
-        spec.data, prepared.registry, offline=offline, reading=spec.reading, rule=spec.rule, say=_say
+        spec.data,
+        prepared.registry,
+        offline=offline,
+        reading=spec.reading,
+        rule=spec.rule,
+        weighting=spec.weighting,
+        say=_say,
     )
     plan, last = prepared.plan(manifest)
     context = _context(device, stored.environment.threads if stored.environment else 1)
@@ -94,39 +116,31 @@ def _fit_record(
         raise UsageError(f"{stored.ssl} is a control: fit a method, or add --as-recorded")
     method = None if stored.ssl == NONE else choose(spec, prepared.registry, "ssl", stored.ssl, manifest.name)
     model = choose(spec, prepared.registry, "model", stored.model, manifest.name)
-    return fit_pipeline(method, model, manifest, prepared.registry, context, spec.rule.columns)
+    return fit_pipeline(method, model, manifest, prepared.registry, context, spec.rule.columns, spec.weighting)
 
 
-def _fit_named(
-    options: dict[str, str | None],
-    preset: str,
-    settings: list[str],
-    categorical: str | None,
-    plugins: list[Path],
-    device: str,
-    offline: bool,
-) -> Pipeline:
+def _fit_named(given: Entries, settings: list[str], plugins: list[Path], device: str, offline: bool) -> Pipeline:
     from tabbench.data.gather import find_data
     from tabbench.experiment.controls import NONE
     from tabbench.experiment.plan import check_spec
     from tabbench.experiment.settings import choose
-    from tabbench.experiment.spec import Entries, make_spec, parse_settings
+    from tabbench.experiment.spec import make_spec, parse_settings
     from tabbench.registry import make_registry
     from tabbench.running.finalise import fit_pipeline
 
     registry = make_registry(plugins)
-    given: Entries = {name: [value] for name, value in options.items()}
-    given |= {"preset": preset, "categorical": split_names(categorical or ""), "controls": []}
     spec = make_spec({**given, "set": parse_settings(settings)})
     check_spec(spec, registry)
-    manifests = find_data(spec.data, registry, offline=offline, reading=spec.reading, rule=spec.rule, say=_say)
+    manifests = find_data(
+        spec.data, registry, offline=offline, reading=spec.reading, weighting=spec.weighting, say=_say
+    )
     if len(manifests) > 1:
         raise UsageError(f"--data {spec.data[0]} is a group: name one of {', '.join(each.name for each in manifests)}")
     (manifest,) = manifests
     raw = spec.ssl[0].lower() == NONE
     method = None if raw else choose(spec, registry, "ssl", spec.ssl[0], manifest.name)
     model = choose(spec, registry, "model", spec.model[0], manifest.name)
-    return fit_pipeline(method, model, manifest, registry, _context(device, 1))
+    return fit_pipeline(method, model, manifest, registry, _context(device, 1), weighting=spec.weighting)
 
 
 def _context(device: str, threads: int) -> Context:

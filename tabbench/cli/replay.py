@@ -69,7 +69,13 @@ def run_again(prepared: "Replay", results: Path, executor: str, settings: "Seque
     display = make_display(quiet=True, verbose=False)
     spec, before = prepared.spec, prepared.record.environment
     manifests = find_data(
-        spec.data, prepared.registry, offline=offline, reading=spec.reading, rule=spec.rule, say=display.say
+        spec.data,
+        prepared.registry,
+        offline=offline,
+        reading=spec.reading,
+        rule=spec.rule,
+        weighting=spec.weighting,
+        say=display.say,
     )
     plan, last = prepared.plan(*manifests)
     assert before is not None

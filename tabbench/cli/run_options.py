@@ -93,6 +93,12 @@ class RunOptions:
         str | None,
         typer.Option(metavar="FILE|drop", help="More rows without a target for pretraining; drop: without any."),
     ] = None
+    class_weights: Annotated[
+        str | None, typer.Option(metavar="balanced", help="In training, let every class count the same.")
+    ] = None
+    weights: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Weights of rows in training; scores are not weighted.")
+    ] = None
     device: Annotated[str, typer.Option(metavar="NAME", help="auto, cpu, cuda or mps.")] = "auto"
     jobs: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Jobs at a time.", show_default="cores / threads")

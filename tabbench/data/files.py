@@ -111,8 +111,9 @@ def understand(parsed: Parsed, target: str, reading: Reading, remedy: str = "") 
     kinds = tuple(name for name in features if name in chosen)
     notes += _restore_class(frame, words, target)
     notes += _note_words(words)
-    notes += _doubts(features.drop(columns=list(reading.keep)), kinds)
+    notes += _doubts(features.drop(columns=list(reading.no_features)), kinds)
     notes += [f"{name!r} decides the split and is not a feature" for name in reading.keep]
+    notes += [f"{reading.weights!r} holds weights and is not a feature"] if reading.weights else []
     if is_categorical(frame[target]):
         notes += _doubts(frame[[target]], [target])
     task = reading.task
@@ -121,7 +122,7 @@ def understand(parsed: Parsed, target: str, reading: Reading, remedy: str = "") 
         notes.append(f"{task}, because {reason}")
         if task == "classification" and not is_categorical(frame[target]) and frame[target].nunique() > 4 and remedy:
             notes.append(f"if these numbers are to be predicted as numbers, {remedy}")
-    return LoadedData(frame, target, task, kinds, notes=tuple(notes), dates=tuple(dates), keep=reading.keep)
+    return LoadedData(frame, target, task, kinds, notes=tuple(notes), dates=tuple(dates), keep=reading.no_features)
 
 
 def how_to_import(path: Path, target: str) -> str:
@@ -156,12 +157,12 @@ def _check_names(frame: pd.DataFrame, target: str, reading: Reading) -> None:
     named = [("column", target)]
     named += [("categorical column", name) for name in reading.categorical]
     named += [("numeric column", name) for name in reading.numeric]
-    named += [("column", name) for name in (*reading.drop, *reading.keep)]
+    named += [("column", name) for name in (*reading.drop, *reading.no_features)]
     for what, name in named:
         if name not in frame.columns:
             raise no_column(what, name, frame.columns)
-    if target in reading.drop or target in reading.keep:
-        raise DataError(f"{target!r} is the target: it can neither be dropped nor decide the split")
+    if target in reading.drop or target in reading.no_features:
+        raise DataError(f"{target!r} is the target: it cannot be dropped, decide the split or hold weights")
 
 
 def _as_read(loaded: LoadedData) -> Reading:

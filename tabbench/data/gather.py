@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tabbench.contracts.split_rule import SplitRule
+from tabbench.contracts.weighting import Weighting
 from tabbench.data.cache import Manifest, read_frame
 from tabbench.data.reading import Reading
 from tabbench.data.sources import (
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from tabbench.registry import Registry
 
 RANDOM = SplitRule()
+ALL_ALIKE = Weighting()
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ def find_data(
     offline: bool = False,
     reading: Reading = AS_FILE_IS,
     rule: SplitRule = RANDOM,
+    weighting: Weighting = ALL_ALIKE,
     frozen: Sequence[Mapping[str, Any]] = (),
     say: Progress = lambda line: None,
 ) -> list[Manifest]:
@@ -65,11 +68,12 @@ def find_data(
         offline: nothing may be loaded over the network.
         reading: for FILE:TARGET, what the user knows of it.
         rule: how rows will be split; refused here if a table does not allow it.
+        weighting: how rows will be weighted; refused here likewise.
         frozen: the tables of an earlier run of this experiment: a suite is what it was then.
         say: gets lines for the user.
     """
     files = name_files([reference for reference in references if is_file(reference, registry)], registry)
-    if not files and not replace(reading, keep=()).is_default:
+    if not files and not replace(reading, keep=(), weights="").is_default:
         raise UsageError(
             "--categorical, --numeric, --drop, --task and --unlabelled are for files: give --data FILE:TARGET"
         )
@@ -79,19 +83,22 @@ def find_data(
             if manifest.name not in found and reference in files:
                 for note in manifest.notes:
                     say(f"{manifest.name}: {note}")
-            found.setdefault(manifest.name, with_rule(manifest, rule))
+            found.setdefault(manifest.name, with_rule(manifest, rule, weighting))
             check_names(found.values(), manifest)
     return list(found.values())
 
 
 def store_frames(
-    frames: Mapping[str, tuple[pd.DataFrame, str]], reading: Reading = AS_FILE_IS, rule: SplitRule = RANDOM
+    frames: Mapping[str, tuple[pd.DataFrame, str]],
+    reading: Reading = AS_FILE_IS,
+    rule: SplitRule = RANDOM,
+    weighting: Weighting = ALL_ALIKE,
 ) -> list[Manifest]:
-    """DataFrames by name, each with its target, in the cache and checked against the split rule."""
+    """DataFrames by name, each with its target, in the cache and checked against the split rule and the weights."""
     found: dict[str, Manifest] = {}
     for name, (frame, target) in frames.items():
         manifest = store_frame(name, frame, target, reading)
-        found[name] = with_rule(manifest, rule)
+        found[name] = with_rule(manifest, rule, weighting)
         check_names(found.values(), manifest)
     return list(found.values())
 
@@ -161,14 +168,15 @@ def _tell_apart(path: Path, rivals: Iterable[Path]) -> str:
     return str(path)
 
 
-def with_rule(manifest: Manifest, rule: SplitRule) -> Manifest:
+def with_rule(manifest: Manifest, rule: SplitRule, weighting: Weighting = ALL_ALIKE) -> Manifest:
     """The manifest with the number of splits that the rule makes of the table.
 
     Raises:
-        DataError: the table does not allow the rule, for instance because it has no such column.
+        DataError: the table does not allow the rule or the weights, for instance because it has no such column.
     """
     from tabbench.data.rules import divide, read_split_column
 
+    _check_weights(manifest, weighting)
     if rule.is_default:
         return manifest
     if rule.kind == "server":
@@ -188,6 +196,19 @@ def with_rule(manifest: Manifest, rule: SplitRule) -> Manifest:
     return replace(manifest, n_folds=count)
 
 
+def _check_weights(manifest: Manifest, weighting: Weighting) -> None:
+    from tabbench.data.weights import read_weights
+
+    if not weighting.column:
+        return
+    if weighting.column == manifest.target:
+        raise DataError(f"{manifest.name}: {manifest.target!r} is the target and cannot hold weights")
+    try:
+        read_weights(read_frame(manifest).drop(columns=manifest.target), weighting.column)
+    except DataError as error:
+        raise DataError(f"{manifest.name}: {error}") from None
+
+
 def check_names(manifests: Iterable[Manifest], new: Manifest) -> None:
     """Refuse two tables of one name, and one table by two names: their results could not be told apart."""
     for manifest in manifests:
@@ -201,7 +222,12 @@ def check_names(manifests: Iterable[Manifest], new: Manifest) -> None:
 
 
 def expect_data(
-    references: Iterable[str], registry: Registry, *, reading: Reading = AS_FILE_IS, rule: SplitRule = RANDOM
+    references: Iterable[str],
+    registry: Registry,
+    *,
+    reading: Reading = AS_FILE_IS,
+    rule: SplitRule = RANDOM,
+    weighting: Weighting = ALL_ALIKE,
 ) -> tuple[list[Manifest], list[str]]:
     """Manifests of all datasets; stand-ins for those that are not in the cache, whose names come second."""
     manifests: dict[str, Manifest] = {}
@@ -210,13 +236,13 @@ def expect_data(
     for reference in references:
         if reference in files:  # it is read as a run would read it, mistakes included
             manifest = resolve_source(files[reference], registry, offline=True, reading=reading)
-            manifests.setdefault(manifest.name, with_rule(manifest, rule))
+            manifests.setdefault(manifest.name, with_rule(manifest, rule, weighting))
             check_names(manifests.values(), manifest)
             continue
         for name, cached in peek_data(reference, registry):
             try:  # some datasets need no network
                 found = cached if cached is not None else resolve_data(name, registry, offline=True)[0]
-                found = with_rule(found, rule)
+                found = with_rule(found, rule, weighting)
             except DataError:
                 if cached is not None:
                     raise

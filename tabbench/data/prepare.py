@@ -18,6 +18,7 @@ from tabbench.data.evidence import TRANSDUCTIVE, judge_split
 from tabbench.data.labels import LabelBudget, LabelledRows, choose_labelled
 from tabbench.data.rules import divide, train_side
 from tabbench.data.splits import Split, split_rows, subsample_rows
+from tabbench.data.weights import read_weights
 from tabbench.errors import DataError
 from tabbench.frames import fit_schema, to_table
 from tabbench.values import Labelled, Table, Task
@@ -75,6 +76,8 @@ class SplitData:
     """Test rows that the rule promises; 0 if it promises no number."""
     unlabelled: Table | None = None
     """More rows for pretraining, without a target."""
+    weights: NDArray[np.float64] | None = None
+    """Of the training rows that have a label, from a column; None if there is none."""
     notes: tuple[str, ...] = ()
     """What a reader of the result should know of the table and of this split of it."""
     flags: tuple[str, ...] = ()
@@ -89,6 +92,7 @@ def open_split(
     labels: LabelBudget | None = None,
     *,
     all_validation_labels: bool = False,
+    weights: str = "",
 ) -> SplitData:
     """Read a cached dataset, split it, and hide the labels beyond a budget.
 
@@ -100,6 +104,7 @@ def open_split(
         labels: how many training and validation rows have a label; None: all. Nothing that is returned depends on
             the labels of other rows, except the choice of rows itself, which is stratified by class.
         all_validation_labels: validation rows keep all their labels.
+        weights: the column that holds the weights of rows.
     """
     frame = read_frame(manifest)
     task = manifest.make_task()
@@ -115,7 +120,9 @@ def open_split(
     _check_parts(manifest, split, y)
     evidence = judge_split(split, marks)
     unlabelled = _open_unlabelled(manifest, rule, frame, split, rows, split_seed)
-    frame = frame.drop(columns=list(rule.columns))
+    row_weights = read_weights(frame, weights)[split.train] if weights else None
+    no_features = {*rule.columns, weights} - {""}
+    frame = frame.drop(columns=list(no_features))
     labelled = None
     train_y, validation_y, test_y = (y[part] for part in (split.train, split.validation, split.test))
     if labels is not None:
@@ -123,6 +130,7 @@ def open_split(
             train_y, validation_y, task.is_regression, labels, split_seed, all_validation=all_validation_labels
         )
         train_y, validation_y = train_y[labelled.train], validation_y[labelled.validation]
+        row_weights = None if row_weights is None else row_weights[labelled.train]
     del y
     mean, std = 0.0, 1.0
     if task.is_regression:
@@ -130,7 +138,7 @@ def open_split(
         std = std if std > 0 else 1.0
         train_y, validation_y = (((part - mean) / std).astype(np.float32) for part in (train_y, validation_y))
     train = frame.iloc[split.train]
-    schema = fit_schema(train, [name for name in manifest.categorical if name not in rule.columns])
+    schema = fit_schema(train, [name for name in manifest.categorical if name not in no_features])
     train_rows, validation_rows = to_table(train, schema), to_table(frame.iloc[split.validation], schema)
     return SplitData(
         task=task,
@@ -149,6 +157,7 @@ def open_split(
         target_std=std,
         promised_test=round(0.1 * len(marks)) if rule.is_default else 0,
         unlabelled=None if unlabelled is None else to_table(unlabelled, schema),
+        weights=row_weights,
         notes=(*manifest.notes, *evidence.notes),
         flags=evidence.flags + ((TRANSDUCTIVE,) if rule.transductive and unlabelled is not None else ()),
     )
@@ -194,24 +203,29 @@ class FinalData:
     class_names: tuple[str, ...]
     target_mean: float
     target_std: float
+    weights: NDArray[np.float64] | None
+    """Of the training rows, from a column; None if there is none."""
 
 
-def open_all(manifest: Manifest, seed: int = 0, without: Collection[str] = ()) -> FinalData:
+def open_all(manifest: Manifest, seed: int = 0, without: Collection[str] = (), weights: str = "") -> FinalData:
     """Read a cached dataset without a test part: a tenth of its rows decides when to stop, the rest is for training.
 
-    ``without`` are columns that decided the split of a benchmark, and are not features.
+    ``without`` are columns that decided the split of a benchmark, and are not features; ``weights`` is the column that
+    holds the weights of rows, and is none either.
     """
     frame = read_frame(manifest)
     task = manifest.make_task()
     y = _labels(frame[manifest.target], manifest)
-    frame = frame.drop(columns=[manifest.target, *without])
+    row_weights = read_weights(frame, weights) if weights else None
+    no_features = {*without, weights} - {""}
+    frame = frame.drop(columns=[manifest.target, *no_features])
     split = split_rows(y, task.is_regression, seed)
     rows = np.sort(np.concatenate([split.train, split.test]))
     mean, std = 0.0, 1.0
     if task.is_regression:
         mean, std = float(y[rows].mean()), float(y[rows].std()) or 1.0
         y = ((y - mean) / std).astype(np.float32)
-    schema = fit_schema(frame.iloc[rows], [name for name in manifest.categorical if name not in without])
+    schema = fit_schema(frame.iloc[rows], [name for name in manifest.categorical if name not in no_features])
     return FinalData(
         task=task,
         train=Labelled(to_table(frame.iloc[rows], schema), y[rows]),
@@ -219,4 +233,5 @@ def open_all(manifest: Manifest, seed: int = 0, without: Collection[str] = ()) -
         class_names=manifest.class_names,
         target_mean=mean,
         target_std=std,
+        weights=None if row_weights is None else row_weights[rows],
     )

@@ -29,14 +29,21 @@ class Reading:
     """Columns that decide a split: kept, whatever they look like."""
     unlabelled: str = KEEP
     """Rows without a target: ``keep`` them for pretraining, ``drop`` them, or a file with more of them."""
+    weights: str = ""
+    """The column that holds the weights of rows: kept, whatever it looks like."""
 
     def __post_init__(self) -> None:
         both = set(self.categorical) & set(self.numeric)
         if both:
             raise UsageError(f"{sorted(both)[0]!r} is named in --categorical and in --numeric: name it in one of them")
-        needed = {*self.categorical, *self.numeric, *self.keep} & set(self.drop)
+        needed = {*self.categorical, *self.numeric, *self.keep, self.weights} & set(self.drop)
         if needed:
             raise UsageError(f"{sorted(needed)[0]!r} is to be dropped, and yet to be used")
+
+    @property
+    def no_features(self) -> tuple[str, ...]:
+        """Columns that are kept, and are not features."""
+        return tuple(dict.fromkeys((*self.keep, self.weights))) if self.weights else self.keep
 
     @property
     def is_default(self) -> bool:

@@ -35,6 +35,8 @@ class SplitChoice(pydantic.BaseModel):
     seed: int
     rows: int | None = None
     """Use a subsample of this size."""
+    weights: str = ""
+    """The column that holds the weights of rows, and is not a feature."""
 
 
 class LabelChoice(pydantic.BaseModel):
@@ -136,6 +138,8 @@ class FitPayload(Payload):
     """For fine-tuning: the key of its pretraining. A trial that changes the backbone pretrains it itself."""
     tuning: dict[str, TuningSummary] = pydantic.Field(default_factory=dict)
     """How that encoder was found."""
+    balanced: bool = False
+    """Training rows are weighted so that every class counts the same."""
 
 
 class Shape(pydantic.BaseModel):

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from tabbench.config import Settings
 from tabbench.contracts.job import Job, content_key
 from tabbench.contracts.metrics import CLASSIFICATION_METRICS, REGRESSION_METRICS, is_metric_of, main_metric
+from tabbench.contracts.weighting import Weighting
 from tabbench.data.cache import Manifest
 from tabbench.data.labels import LabelBudget
 from tabbench.errors import UsageError, unknown
@@ -72,6 +73,7 @@ class Planned:
     plugins: Mapping[str, Origin] | None = None
     threads: int | None = None
     main_metric: str | None = None
+    weights: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if value is not None}
@@ -147,15 +149,15 @@ def check_spec(spec: Spec, registry: Registry) -> None:
         raise unknown("metric", spec.metric, metrics)
     if spec.metric == "ece":
         raise UsageError(
-            "--metric ece cannot drive a run: giving every row the shares of the classes would be perfect. Use log_loss; "
-            "table --metric ece shows it"
+            "--metric ece cannot drive a run: giving every row the shares of the classes would be perfect. "
+            "Use log_loss; 'tabbench table --metric ece' shows it"
         )
     models, arms = choose_all(spec, registry)
     check_settings(spec, registry, [*models, *(arm.method for arm in arms if arm.method)])
     reasons = [
-        why_not(arm, model, used_as)
+        why_not(arm, model, used_as, Weighting(spec.weights))  # classes are balanced only where there are some
         for arm in arms
-        if arm.method is not None
+        if arm.method is not None or spec.weights
         for used_as in ways_to_use(arm, spec.protocol)
         for model in models
     ]
@@ -170,6 +172,8 @@ def make_plan(spec: Spec, registry: Registry, manifests: Sequence[Manifest]) -> 
     if spec.metric and not any(is_metric_of(spec.metric, regression=kind) for kind in kinds):
         wanted = "numbers" if spec.metric in REGRESSION_METRICS else "classes"
         raise UsageError(f"--metric {spec.metric} is for targets that are {wanted}, and no table of this run has them")
+    if spec.class_weights and kinds == {True}:
+        raise UsageError("--class-weights is for targets that are classes, and no table of this run has them")
     for manifest in manifests:
         models, arms = choose_all(spec, registry, manifest.name)
         for split in range(spec.rule.count(spec.splits, manifest.n_folds)):
@@ -180,6 +184,8 @@ def make_plan(spec: Spec, registry: Registry, manifests: Sequence[Manifest]) -> 
                         for model in models:
                             place.add_records(model)
     plan.skipped = list(dict.fromkeys(plan.skipped))
+    if spec.weighting and not plan.records:
+        raise UsageError(f"Nothing to run: {plan.skipped[-1].reason}")
     return plan
 
 
@@ -196,12 +202,16 @@ class _Place:
     budget: LabelBudget
 
     def __post_init__(self) -> None:
-        rows = SplitChoice(rule=self.spec.rule.to_json(), seed=self.split, rows=self.spec.rows)
+        rows = SplitChoice(
+            rule=self.spec.rule.to_json(), seed=self.split, rows=self.spec.rows, weights=self.spec.weights
+        )
         data = {"key": self.manifest.key}
         if self.spec.rule.kind == "server" and self.manifest.folds is not None:
             data["folds"] = self.manifest.folds.key
-        self.where: dict[str, Any] = {"data": data, "split": rows.model_dump()}
+        usual = set() if rows.weights else {"weights"}  # keys are as they were before there were weights
+        self.where: dict[str, Any] = {"data": data, "split": rows.model_dump(exclude=usual)}
         self.common: dict[str, Any] = {"manifest": self.manifest, "split": rows, "threads": self.spec.threads}
+        self.weighting = self.spec.weighting.on(self.manifest.task)
         self.metric = metric_of(self.spec, self.manifest)
         self.common["metric"] = self.metric
         self.labels: LabelChoice | None = None
@@ -239,7 +249,7 @@ class _Place:
 
     def _skipped(self, model: Configured) -> Skipped | None:
         pair = (self.arm.label, model.name, self.used_as)
-        reason = why_not(self.arm, model, self.used_as)
+        reason = why_not(self.arm, model, self.used_as, self.weighting)
         if reason:
             return Skipped(reason, *pair)
         rows = min(self.manifest.rows, self.spec.rows or self.manifest.rows)
@@ -410,6 +420,7 @@ class _Place:
     ) -> Step:
         identity: dict[str, Any] = {**self.where, "features": features, "seed": seed, "study": study}
         identity |= {name: part.identity() for name, part in parts.items()} | self.labels_identity
+        identity |= {"class_weights": "balanced"} if self.weighting.balanced else {}
         if kind == "fit":
             identity |= {"fidelity": self._fidelity()}
         more: dict[str, Any] = {name: part.address() for name, part in parts.items()}
@@ -419,6 +430,7 @@ class _Place:
             identity |= {"encoder": encoder or inside}
             more |= {"method": self.arm.method.address(), "trained": self.arm.trained, "probed": self.spec.is_probed}
             more |= {"encoder": "" if "encoder" in (decided or {}) else encoder}
+        more["balanced"] = self.weighting.balanced
         payload = FitPayload(**self.common, features=features, seed=seed, labels=self.labels, **more)
         planned = self._planned(parts["model"], seed) if kind == "fit" else None
         key = self._key(kind, identity)
@@ -442,6 +454,7 @@ class _Place:
             "labels": self.budget.text,
             "threads": self.spec.threads if self.spec.threads != 1 else None,
             "main_metric": self.metric or None,
+            "weights": self.weighting.name or None,
             "validation_labels": self.labels.validation if self.labels is not None else None,
             "probe": None if self.spec.is_probed or self.arm.method is None or self.arm.uses_labels else "never",
         }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+from tabbench.contracts.weighting import Weighting
 from tabbench.experiment.settings import Arm, Configured
 from tabbench.experiment.spec import Protocol
 
@@ -37,8 +38,12 @@ def ways_to_use(arm: Arm, protocols: tuple[Protocol, ...]) -> tuple[UsedAs, ...]
     return ("raw",) if arm.method is None or arm.trains_model else protocols
 
 
-def why_not(arm: Arm, model: Configured, used_as: UsedAs) -> str:
+def why_not(arm: Arm, model: Configured, used_as: UsedAs, weighting: Weighting) -> str:
     """Why a method and a model cannot go together under a protocol; empty if they can."""
+    if weighting and arm.uses_labels:
+        return f"{arm.label} learns with labels, and takes no weights"
+    if weighting and not model.entry.plugin.weights:
+        return f"{model.name} takes no weights"
     if arm.method is None:
         return ""
     method, offered = arm.method.entry.plugin, model.entry.plugin

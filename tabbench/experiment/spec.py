@@ -12,6 +12,7 @@ import pydantic
 
 from tabbench.config import PluginSettings
 from tabbench.contracts.split_rule import SplitRule, make_rule
+from tabbench.contracts.weighting import Weighting
 from tabbench.data.labels import ALL_LABELS, LabelBudget
 from tabbench.data.reading import Reading
 from tabbench.errors import UsageError, did_you_mean, unknown
@@ -96,6 +97,11 @@ class Spec(pydantic.BaseModel):
     """``group`` keeps equal rows on one side."""
     transductive: bool = False
     """Pretraining may use unlabelled rows of the test side; recorded and flagged."""
+    class_weights: Literal["", "balanced"] = ""
+    """``balanced``: in training every class counts the same. Scores are not weighted; tables with numbers as targets
+    are run without."""
+    weights: str = ""
+    """The column that holds the weights of training rows; it is not a feature. Scores are not weighted."""
     metric: str = ""
     """What tuning, early stopping, the probe and ranks look at; by default accuracy and RMSE. Tables of another kind of
     task keep their default."""
@@ -136,7 +142,13 @@ class Spec(pydantic.BaseModel):
     def reading(self) -> Reading:
         """How files are read; the columns that decide the split are kept."""
         kept = self.rule.columns
-        return Reading(self.categorical, self.numeric, self.drop, self.task or None, kept, self.unlabelled)
+        task = self.task or None
+        return Reading(self.categorical, self.numeric, self.drop, task, kept, self.unlabelled, self.weights)
+
+    @property
+    def weighting(self) -> Weighting:
+        """How training rows are weighted."""
+        return Weighting(self.weights, self.class_weights == "balanced")
 
     def to_json(self) -> dict[str, Any]:
         value: dict[str, Any] = self.model_dump(mode="json", by_alias=True)
@@ -152,11 +164,14 @@ READING_ENTRIES = ("categorical", "numeric", "drop", "task", "unlabelled")
 """Entries that say how files are read."""
 SPLIT_ENTRIES = ("split_column", "group", "time", "folds", "duplicates", "transductive")
 """Entries that say how rows are split."""
+WEIGHT_ENTRIES = ("weights", "class_weights")
+"""Entries that say how training rows are weighted."""
 WORDS = ("preset", "metric", "sampler", "validation_labels", "probe", "task", "unlabelled", "split_column", "group",
-         "time", "duplicates")  # fmt: skip
+         "time", "duplicates", *WEIGHT_ENTRIES)  # fmt: skip
 CHOICES: dict[str, tuple[str, tuple[str, ...]]] = {
     "task": ("task", ("classification", "regression")),
     "duplicates": ("way with duplicates", ("keep", "group")),
+    "class_weights": ("value of class_weights", ("balanced",)),
     "controls": ("control", get_args(Control)),
     "sampler": ("sampler", get_args(Sampler)),
     "protocol": ("protocol", get_args(Protocol)),

@@ -33,6 +33,13 @@ LBFGS_VECTORS = 2 * LBFGS_HISTORY + 8
 """Vectors of the weights' size that a fit holds at a time, gradients and line search included."""
 
 
+def weighted_mean(loss: Callable[..., Tensor], output: Tensor, target: Tensor, weights: Tensor | None) -> Tensor:
+    """The mean over rows of ``loss``, a function of torch, each row times its weight."""
+    if weights is None:
+        return loss(output, target)
+    return (loss(output, target, reduction="none") * weights).mean()
+
+
 class LinearMap(NamedTuple):
     """``x @ weight + bias``"""
 
@@ -43,22 +50,27 @@ class LinearMap(NamedTuple):
         return x @ self.weight + self.bias
 
 
-def ridge_path(x: Tensor, y: Tensor, penalties: Sequence[float]) -> Iterator[tuple[float, LinearMap]]:
+def ridge_path(
+    x: Tensor, y: Tensor, penalties: Sequence[float], weights: Tensor | None = None
+) -> Iterator[tuple[float, LinearMap]]:
     """Penalties with the ridge regression of the columns of ``y`` (rows, outputs); the bias is free.
 
     A penalty counts per row. Those too small for the rounding of the data are left out. Solved in double precision,
-    sums over rows included, from the smaller of the two Gram matrices.
+    sums over rows included, from the smaller of the two Gram matrices. ``weights`` say what each row counts in the sum
+    of squares; they are 1 on average.
     """
     n, p = x.shape
     wide = p > n
-    x_mean, y_mean = x.mean(dim=0), y.mean(dim=0)
+    x_mean, y_mean = _mean(x, weights), _mean(y, weights)
     targets = y - y_mean
     if wide:
         centred = x - x_mean
+        if weights is not None:  # the squares of a row times its weight
+            centred, targets = (part * weights.sqrt()[:, None] for part in (centred, targets))
         rows = in_double(centred)
         gram, right = rows @ rows.T, in_double(targets)
     else:
-        gram, right = _normal_equations(x, x_mean, targets)
+        gram, right = _normal_equations(x, x_mean, targets, weights)
     for penalty in penalties:
         regular = gram + n * penalty * torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
         factor, failed = torch.linalg.cholesky_ex(regular)
@@ -69,12 +81,21 @@ def ridge_path(x: Tensor, y: Tensor, penalties: Sequence[float]) -> Iterator[tup
         yield penalty, LinearMap(weight, y_mean - x_mean @ weight)
 
 
-def _normal_equations(x: Tensor, x_mean: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+def _mean(x: Tensor, weights: Tensor | None) -> Tensor:
+    """The mean over rows."""
+    return x.mean(dim=0) if weights is None else weights @ x / weights.sum()
+
+
+def _normal_equations(
+    x: Tensor, x_mean: Tensor, targets: Tensor, weights: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """Gram matrix and right side of centred columns, in double precision; a tall x is large, and not copied whole."""
     gram: Tensor | None = None
-    for rows, labels in zip(torch.split(x, GRAM_ROWS), torch.split(targets, GRAM_ROWS), strict=True):
-        centred = in_double(rows) - in_double(x_mean)
-        products = centred.T @ torch.cat([centred, in_double(labels)], dim=1)
+    for start in range(0, len(x), GRAM_ROWS):
+        part = slice(start, start + GRAM_ROWS)
+        centred = in_double(x[part]) - in_double(x_mean)
+        left = centred if weights is None else centred * in_double(weights[part])[:, None]
+        products = left.T @ torch.cat([centred, in_double(targets[part])], dim=1)
         gram = products if gram is None else gram.add_(products)
     assert gram is not None
     return gram[:, : x.shape[1]], gram[:, x.shape[1] :]
@@ -92,11 +113,13 @@ def logistic_path(
     penalties: Sequence[float],
     max_iterations: int,
     before_evaluation: Callable[[], None] = lambda: None,
+    weights: Tensor | None = None,
 ) -> Iterator[tuple[float, LinearMap]]:
     """Penalties with multinomial logistic regression by L-BFGS, each started from the solution before.
 
-    Minimises the mean cross-entropy plus ``penalty / 2`` times the squared norm of the weights; the bias is free. Give
-    the penalties from strong to weak. What ``before_evaluation`` raises, such as at a deadline, ends the fit.
+    Minimises the mean cross-entropy plus ``penalty / 2`` times the squared norm of the coefficients; the bias is free.
+    ``weights`` say what each row counts in the mean. Give the penalties from strong to weak. What ``before_evaluation``
+    raises, such as at a deadline, ends the fit.
     """
     weight = torch.zeros(x.shape[1], n_classes, device=x.device, requires_grad=True)
     bias = torch.zeros(n_classes, device=x.device, requires_grad=True)
@@ -108,7 +131,8 @@ def logistic_path(
         def objective(penalty: float = penalty, optimizer: torch.optim.LBFGS = optimizer) -> Tensor:
             before_evaluation()
             optimizer.zero_grad()
-            loss = F.cross_entropy(x @ weight + bias, y) + 0.5 * penalty * weight.square().sum()
+            loss = weighted_mean(F.cross_entropy, x @ weight + bias, y, weights)
+            loss = loss + 0.5 * penalty * weight.square().sum()
             loss.backward()  # type: ignore[no-untyped-call]
             return loss
 

@@ -28,6 +28,7 @@ from tabbench.nn.batches import count_batches, shuffled_batches
 from tabbench.nn.devices import seeded
 from tabbench.nn.finetuning import EncoderBackbone, EncoderInputs, finetuning_groups
 from tabbench.nn.inputs import Inputs, InputShape, Rows, Tensors, take_rows
+from tabbench.nn.probe import weighted_mean
 from tabbench.nn.schedules import warmup_cosine
 from tabbench.nn.states import load_module, module_state
 from tabbench.values import Features, Labelled, Table, Task
@@ -57,13 +58,12 @@ class Objective:
         standardised = (np.asarray(y, dtype=np.float64) - self.centre) / self.scale
         return torch.from_numpy(standardised.astype(np.float32)).to(device)
 
-    def loss(self, output: Tensor, target: Tensor) -> Tensor:
-        """Mean loss: binary cross-entropy, cross-entropy or squared error."""
+    def loss(self, output: Tensor, target: Tensor, weights: Tensor | None = None) -> Tensor:
+        """Mean loss, each row times its weight: binary cross-entropy, cross-entropy or squared error."""
         if self.task.kind == "multiclass":
-            return F.cross_entropy(output, target)
-        if self.task.kind == "binary":
-            return F.binary_cross_entropy_with_logits(output.squeeze(-1), target)
-        return F.mse_loss(output.squeeze(-1), target)
+            return weighted_mean(F.cross_entropy, output, target, weights)
+        function = F.binary_cross_entropy_with_logits if self.task.kind == "binary" else F.mse_loss
+        return weighted_mean(function, output.squeeze(-1), target, weights)
 
     def score(self, output: Tensor, target: Tensor) -> float:
         """Accuracy, minus the RMSE in the unit of the labels, or what the task asks for: higher is better."""
@@ -172,6 +172,7 @@ class NetworkModel(DownstreamModel):
             if isinstance(backbone, EncoderBackbone):
                 backbone.fix(epoch <= config.warm_head_epochs)
 
+        weights = None if context.weights is None else torch.from_numpy(context.weights).to(context.device)
         history = train_network(
             self.network,
             make_optimizer(self.network, config, self.is_decayed),
@@ -183,6 +184,7 @@ class NetworkModel(DownstreamModel):
             context,
             None if whole else fitting,
             warm_up_head,
+            weights,
         )
         self.diagnostics |= history.to_json()
 
@@ -232,12 +234,14 @@ def train_network(
     context: Context,
     rows_at_once: int | None = None,
     before_epoch: Callable[[int], None] = lambda epoch: None,
+    row_weights: Tensor | None = None,
 ) -> History:
     """Train until validation stops to improve, and leave ``network`` with its best weights.
 
     Gradients of a batch are computed for ``rows_at_once`` rows at a time, None is all of them. Validation figures are
-    over the whole split. ``before_epoch`` is called with the number of the epoch, from 1. ``context.report`` is called
-    after every epoch with ``train_loss`` and ``validation`` (higher is better).
+    over the whole split. ``row_weights`` say what each training row counts in the loss. ``before_epoch`` is called with
+    the number of the epoch, from 1. ``context.report`` is called after every epoch with ``train_loss`` and
+    ``validation`` (higher is better).
     """
     history = History()
     best: tuple[float, float] | None = None
@@ -247,7 +251,17 @@ def train_network(
         for epoch in range(1, config.max_epochs + 1):
             before_epoch(epoch)
             train_loss = run_epoch(
-                network, optimizer, *train, objective, config, batch_size, epoch, order, context, rows_at_once
+                network,
+                optimizer,
+                *train,
+                objective,
+                config,
+                batch_size,
+                epoch,
+                order,
+                context,
+                rows_at_once,
+                row_weights,
             )
             output = forward_all(network, validation[0], rows_of_evaluation(batch_size, rows_at_once))
             loss = float(objective.loss(output, validation[1]))
@@ -281,6 +295,7 @@ def run_epoch(
     order: torch.Generator,
     context: Context,
     rows_at_once: int | None = None,
+    weights: Tensor | None = None,
 ) -> float:
     """One pass over the training rows; returns the mean loss over them."""
     n_steps = count_batches(len(rows), batch_size, min_rows=MIN_BATCH)
@@ -292,7 +307,8 @@ def run_epoch(
             factor = warmup_cosine((epoch - 1) * n_steps + step, config.max_epochs * n_steps)
             for group in optimizer.param_groups:
                 group["lr"] = config.lr * group.get("scale", 1.0) * factor
-        loss = train_step(network, optimizer, objective, rows.batch(index), targets[index], rows_at_once)
+        counts = None if weights is None else weights[index]
+        loss = train_step(network, optimizer, objective, rows.batch(index), targets[index], rows_at_once, counts)
         total += loss * len(index)
         n_rows += len(index)
         context.check_deadline(f"in epoch {epoch} of {config.max_epochs}")  # an epoch can be long
@@ -306,6 +322,7 @@ def train_step(
     batch: Tensors,
     target: Tensor,
     rows_at_once: int | None = None,
+    weights: Tensor | None = None,
 ) -> Tensor:
     """One step of the optimizer; returns the loss before it, still on the device.
 
@@ -314,13 +331,15 @@ def train_step(
     optimizer.zero_grad()
     n = len(target)
     if rows_at_once is None or n <= rows_at_once:
-        loss = objective.loss(network(batch), target)
+        loss = objective.loss(network(batch), target, weights)
         loss.backward()  # type: ignore[no-untyped-call]
     else:
         loss = torch.zeros((), device=target.device)
         for start in range(0, n, rows_at_once):
             part = slice(start, min(start + rows_at_once, n))
-            share = objective.loss(network(take_rows(batch, part)), target[part]) * ((part.stop - part.start) / n)
+            counts = None if weights is None else weights[part]
+            mean = objective.loss(network(take_rows(batch, part)), target[part], counts)
+            share = mean * ((part.stop - part.start) / n)
             share.backward()  # type: ignore[no-untyped-call]
             loss += share.detach()
     optimizer.step()

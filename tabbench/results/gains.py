@@ -59,6 +59,7 @@ class GainRow:
             "variant": row.variant,
             "split_rule": row.group.split_rule,
             "main_metric": row.group.main_metric,
+            "weights": row.group.weights,
             "ssl_trials": row.budget[0],
             "trials": row.budget[1],
             "uses_labels": row.uses_labels,

@@ -44,7 +44,7 @@ def equivalents(made: ScoreTable) -> dict[tuple[int, str], str]:
 def _curve(row: Row, variant: str) -> tuple[str, ...]:
     """What rows have in common that lie on one curve over numbers of labels."""
     group = row.group
-    return row.model, variant, str(row.budget), group.protocol, group.split_rule, group.main_metric
+    return row.model, variant, str(row.budget), group.protocol, group.split_rule, group.main_metric, group.weights
 
 
 def _equivalence(made: ScoreTable, cell: Cell, name: str, curve: list[Row]) -> LabelEquivalence | None:

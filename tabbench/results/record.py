@@ -71,6 +71,7 @@ class Environment:
     peak_memory: int = 0
     """Resident bytes at the most."""
     versions: dict[str, str] = field(default_factory=dict)
+    """Of tabbench, torch, numpy, pandas, scikit-learn, and of all that the packages of the plugins require."""
     place: dict[str, str] = field(default_factory=dict)
     """Host, executor and what else the executor knows of the place."""
     retries: int = 0
@@ -137,6 +138,8 @@ class Record:
     """How rows were split. None is 80/10/10 at random."""
     main_metric: str | None = None
     """The metric that ``run --metric`` asked for. None is the default of the task."""
+    weights: str | None = None
+    """How training rows were weighted: by ``balanced classes``, a column, or both. None: all count the same."""
     threads: int | None = None
     """Threads that each job was to have. None is one."""
     fidelity: str = ""

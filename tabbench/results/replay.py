@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from tabbench.contracts.split_rule import make_rule
+from tabbench.contracts.weighting import Weighting
 from tabbench.data.sources import resolve_data
 from tabbench.errors import TabbenchError, UsageError
 from tabbench.experiment.controls import NONE, UNTRAINED
 from tabbench.experiment.plan import Plan, Step, make_plan
 from tabbench.experiment.settings import choose
-from tabbench.experiment.spec import READING_ENTRIES, SPLIT_ENTRIES, Protocol, Spec, make_spec
+from tabbench.experiment.spec import READING_ENTRIES, SPLIT_ENTRIES, WEIGHT_ENTRIES, Protocol, Spec, make_spec
 from tabbench.registry import Registry, file_revision, make_registry
 from tabbench.results.record import Environment, Record
 
@@ -49,9 +50,9 @@ class Replay:
         if not spec.budgets[0].is_all or spec.probe == "never":
             words += ["--labels", *spec.labels, "--probe", spec.probe, "--validation-labels", spec.validation_labels]
         words += ["--rows", str(spec.rows)] if spec.rows is not None else []
-        words += ["--metric", spec.metric] if spec.metric else []
         words += ["--threads", str(spec.threads)] if spec.threads != 1 else []
-        words += ["--categorical", ",".join(spec.categorical)] if spec.categorical else []
+        for name in ("metric", *READING_ENTRIES, *SPLIT_ENTRIES, *WEIGHT_ENTRIES):
+            words += _option(name, getattr(spec, name))
         for name, settings in spec.settings.items():
             for key, value in settings.items():
                 words += ["--set", f"{name}.{key}={json.dumps(value)}"]
@@ -137,6 +138,16 @@ def prepare_replay(record: Record, results: Path, files: Iterable[Path] = (), da
     return Replay(record, make_spec({**given, "set": settings}), registry, chosen)
 
 
+def _option(name: str, value: object) -> list[str]:
+    """An entry of an experiment as words of a command line; none where it is the default."""
+    if value == Spec.model_fields[name].default:
+        return []
+    option = f"--{name.replace('_', '-')}"
+    if value is True:
+        return [option]
+    return [option, ",".join(value) if isinstance(value, tuple) else str(value)]
+
+
 def _check_files(record: Record, files: tuple[Path, ...]) -> None:
     """Refuse to import anything before the content of each unpublished plugin of the record is among ``files``."""
     given = {file_revision(path): path for path in files}
@@ -161,7 +172,11 @@ def _find_data(record: Record, results: Path, registry: Registry) -> tuple[str, 
         experiment = json.loads(path.read_text(encoding="utf-8"))
         split = {name: experiment[name] for name in SPLIT_ENTRIES if name in experiment}
         rule = make_rule(**split)
-        if (None if rule.is_default else rule.name) == record.split_rule:
+        weights = {name: experiment[name] for name in WEIGHT_ENTRIES if experiment.get(name)}
+        weighting = Weighting(weights.get("weights", ""), "class_weights" in weights).on(record.task or "")
+        same_rule = (None if rule.is_default else rule.name) == record.split_rule
+        if same_rule and (weighting.name or None) == record.weights:
+            split |= weights
             rules.append(split)
             read = {name: experiment[name] for name in READING_ENTRIES if name in experiment}
             named = [reference for reference in experiment["data"] if _goes_by(reference, record.data)]
@@ -223,5 +238,6 @@ def differences(stored: Record, again: Record) -> list[str]:
     """What is not the same about the machines, which may explain other results."""
     before, now = stored.environment or Environment(), again.environment or Environment()
     pairs = {name: (getattr(before, name), getattr(now, name)) for name in ("python", "machine", "device", "threads")}
-    pairs |= {name: (before.versions.get(name), version) for name, version in now.versions.items()}
+    both = before.versions.keys() & now.versions.keys()
+    pairs |= {name: (before.versions[name], now.versions[name]) for name in sorted(both)}
     return [f"{name} was {old}, is {new}" for name, (old, new) in pairs.items() if old != new]

@@ -22,6 +22,7 @@ COLUMNS = [
     "key", "kind", "status", "time", "ssl", "model", "variant", "uses_labels", "data", "data_key", "split", "seed",
     "fidelity", "trials", "ssl_trials", "metric", "score", "flags", "error", "test", "seconds", "counts", "notes",
     "protocol", "labels", "validation_labels", "split_rule", "main_metric",
+    "weights",
 ]  # fmt: skip
 
 
@@ -163,12 +164,13 @@ def select_from(
 
 
 row_of = itemgetter(
-    "ssl", "model", "variant", "ssl_trials", "trials", "protocol", "labels", "split_rule", "main_metric", "uses_labels"
-)
+    "ssl", "model", "variant", "ssl_trials", "trials", "protocol", "labels", "split_rule", "main_metric", "weights",
+    "uses_labels",
+)  # fmt: skip
 """What makes a row of the table."""
 _place_of = itemgetter(
     "ssl", "model", "variant", "data", "data_key", "split", "seed", "fidelity", "trials", "ssl_trials", "protocol",
-    "labels", "split_rule", "main_metric",
+    "labels", "split_rule", "main_metric", "weights",
 )  # fmt: skip
 
 
@@ -187,6 +189,7 @@ def _with_defaults(record: dict[str, Any]) -> dict[str, Any]:
     if record["validation_labels"] == "all" and record["labels"] != ALL_LABELS:
         record["split_rule"] += ", all validation labels"  # another question, so never ranked with the usual one
     record["main_metric"] = record["main_metric"] or ""
+    record["weights"] = record["weights"] or ""
     record["trials"], record["ssl_trials"] = record["trials"] or 0, record["ssl_trials"] or 0
     record["uses_labels"] = bool(record["uses_labels"])
     return record

@@ -39,6 +39,8 @@ class Group(NamedTuple):
     split_rule: str
     main_metric: str
     """The metric that the run was told to drive everything by; empty for the default of the task."""
+    weights: str
+    """How training rows were weighted; empty if all counted the same."""
     uses_labels: bool
 
 
@@ -164,6 +166,7 @@ class Row:
             "labels": self.labels,
             "split_rule": self.group.split_rule,
             "main_metric": self.group.main_metric,
+            "weights": self.group.weights,
             "ranked_with": self.group.protocol,
             "ssl_trials": self.budget[0],
             "trials": self.budget[1],
@@ -277,7 +280,7 @@ def tabulate_records(
         "ranks": "per dataset on means, then averaged",
         "mean": "over splits, seeds averaged within a split first",
         "std": "sample standard deviation over splits and seeds",
-        "apart": "rows of another protocol, number of labels, split rule or main metric, and rows that use labels",
+        "apart": "rows of another protocol, number of labels, split rule, main metric or weights; rows that use labels",
     }
     left_out, notes = selection.left_out, selection.data_notes()
     table = ScoreTable(metric, selection.fidelity, convention, datasets, units, rows, left_out, notes)
@@ -298,7 +301,7 @@ def _row_order(row: Row) -> tuple[Any, ...]:
 def group_order(group: Group) -> tuple[Any, ...]:
     """Groups in the order of a table: frozen before others, all labels before few."""
     labels = group.labels != ALL_LABELS, *labels_order(group.labels)
-    return group.uses_labels, group.protocol != FROZEN, group.protocol, *labels, *group[2:4]
+    return group.uses_labels, group.protocol != FROZEN, group.protocol, *labels, *group[2:5]
 
 
 def labels_order(labels: str) -> tuple[bool, float]:
@@ -357,7 +360,7 @@ def _refuse_metric(metric: str, present: list[str]) -> None:
 
 
 def _make_row(record: Mapping[str, Any]) -> Row:
-    axes = (record[name] for name in ("protocol", "labels", "split_rule", "main_metric", "uses_labels"))
+    axes = (record[name] for name in ("protocol", "labels", "split_rule", "main_metric", "weights", "uses_labels"))
     return Row(
         record["ssl"], record["model"], record["variant"] or "", budget_of(record), record["protocol"], Group(*axes), {}
     )

@@ -46,6 +46,8 @@ class PretrainArtefact(pydantic.BaseModel):
     """Scores that the tuner heard of, by epoch."""
     scores: EncoderScores | None = None
     """Label-free scores."""
+    distribution: str = ""
+    """Whose method it is; version 0.1.0 did not say."""
 
     def write(self, folder: Path) -> None:
         (folder / FILE).write_text(self.model_dump_json(indent=1), encoding="utf-8")

@@ -3,17 +3,49 @@
 from __future__ import annotations
 
 import platform
-from importlib.metadata import version
+import re
+from collections.abc import Iterable
+from functools import cache
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
 from tabbench.context import Context
 from tabbench.results.record import Environment
 
 PACKAGES = ("tabbench-ssl", "torch", "numpy", "pandas", "scikit-learn")
+NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
+"""The name at the start of a requirement."""
 
 
-def environment(context: Context) -> Environment:
-    """Where this job ran."""
+def versions_of(distributions: Iterable[str]) -> dict[str, str]:
+    """Versions of what every result rests on, and of what these plugins' distributions require."""
+    found = {name: version(name) for name in PACKAGES}
+    for distribution in distributions:
+        found |= _requirements(distribution)
+    return found
+
+
+@cache
+def _requirements(distribution: str) -> dict[str, str]:
+    """Versions of the packages that a distribution requires, extras left out; none of an unpublished file."""
+    try:
+        lines = requires(distribution) or []
+    except (PackageNotFoundError, ValueError):
+        return {}
+    found = {}
+    for line in lines:
+        name = NAME.match(line)
+        if name is None or re.search(r";.*\bextra\b", line):
+            continue
+        try:
+            found[name.group()] = version(name.group())
+        except PackageNotFoundError:  # it is for another platform or Python
+            continue
+    return found
+
+
+def environment(context: Context, distributions: Iterable[str] = ()) -> Environment:
+    """Where this job ran; ``distributions`` are those of the plugins that took part."""
     return Environment(
         python=platform.python_version(),
         platform=platform.platform(terse=True),
@@ -21,7 +53,7 @@ def environment(context: Context) -> Environment:
         device=context.device,
         threads=context.threads,
         peak_memory=peak_memory(),
-        versions={package: version(package) for package in PACKAGES},
+        versions=versions_of(distributions),
     )
 
 

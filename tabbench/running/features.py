@@ -48,6 +48,7 @@ def open_job_split(payload: Payload) -> SplitData:
         SplitRule.from_json(payload.split.rule),
         labels=None if labels is None else LabelBudget.parse(labels.budget),
         all_validation_labels=labels is not None and labels.validation == "all",
+        weights=payload.split.weights,
     )
     return replace(split, task=replace(split.task, metric=payload.metric)) if payload.metric else split
 

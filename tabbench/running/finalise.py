@@ -11,8 +11,10 @@ import numpy as np
 
 from tabbench.context import Context
 from tabbench.contracts import JointMethod, Limits
+from tabbench.contracts.weighting import Weighting
 from tabbench.data.cache import Manifest
 from tabbench.data.prepare import open_all
+from tabbench.data.weights import training_weights
 from tabbench.errors import UsageError
 from tabbench.experiment.payloads import EncodePayload, FitPayload
 from tabbench.experiment.plan import Plan, Step
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from tabbench.results.record import Record
     from tabbench.results.store import Store
 
+ALL_ALIKE = Weighting()
+
 
 def fit_pipeline(
     method: Configured | None,
@@ -35,6 +39,7 @@ def fit_pipeline(
     registry: Registry,
     context: Context,
     without: Collection[str] = (),
+    weighting: Weighting = ALL_ALIKE,
 ) -> Pipeline:
     """Fit encoder and model on all labelled rows; a tenth of them only decides when to stop.
 
@@ -43,7 +48,11 @@ def fit_pipeline(
     Raises:
         UsageError: the method trains the model itself, or the model cannot be saved.
     """
-    data = open_all(manifest, without=without)
+    data = open_all(manifest, without=without, weights=weighting.column)
+    if weighting and not model.entry.plugin.weights:
+        raise UsageError(f"{model.name} takes no weights: choose another model")
+    if weighting and method is not None and method.entry.plugin.uses_labels:
+        raise UsageError(f"{method.name} learns with labels, and takes no weights: choose another method")
     fitted = _make(model, registry)
     _refuse_unsaved(fitted)
     train, validation, encoder = data.train, data.validation, None
@@ -59,7 +68,8 @@ def fit_pipeline(
             encoder.pretrain(rows, replace(context, validation=held_out))
         train = Labelled(Representation(encoder.encode(rows).array), train.y)
         validation = Labelled(Representation(encoder.encode(held_out).array), validation.y)
-    fitted.fit(train, validation, data.task, context)
+    weights = training_weights(data.train.y, data.weights, balanced=weighting.on(manifest.task).balanced)
+    fitted.fit(train, validation, data.task, replace(context, weights=weights))
     return Pipeline(
         schema=as_table(data.train.features).schema,
         task=data.task,

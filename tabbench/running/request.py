@@ -85,7 +85,7 @@ def plan_request(
 ) -> Plan:
     """Find the data and plan the run; what is planned is kept beside the results. ``say`` gets lines for the user."""
     if frames is not None:
-        manifests, tables = store_frames(frames, spec.reading, spec.rule), []
+        manifests, tables = store_frames(frames, spec.reading, spec.rule, spec.weighting), []
     else:
         manifests = find_data(
             spec.data,
@@ -93,6 +93,7 @@ def plan_request(
             offline=offline,
             reading=spec.reading,
             rule=spec.rule,
+            weighting=spec.weighting,
             frozen=store.frozen_tables(),
             say=say,
         )

@@ -31,6 +31,7 @@ from tabbench.contracts import (
 )
 from tabbench.contracts.metrics import LOWER_IS_BETTER, main_metric, score_predictions
 from tabbench.data.prepare import SplitData
+from tabbench.data.weights import training_weights
 from tabbench.errors import PluginError
 from tabbench.experiment.payloads import (
     Address,
@@ -166,6 +167,7 @@ def pretrain(
             threads=context.threads,
             reports=reports.scores,
             scores=score_encoder(method.encode, split.train_rows, method.diagnostics),
+            distribution=payload.method.distribution,
         )
         about.write(folder)
     store.drop_scratch(key)
@@ -276,9 +278,9 @@ def fit(payload: FitPayload, store: Store, context: Context, surroundings: Surro
     """Train a downstream model, choose by validation, and score the sealed test part once."""
     split = open_job_split(payload)
     features = open_features(payload, store, split)
-    for address in (payload.model, payload.joint, payload.method):  # what a plugin imports is no part of its training
-        if address is not None:
-            load_class(address)
+    addresses = [each for each in (payload.model, payload.joint, payload.method) if each is not None]
+    for address in addresses:  # what a plugin imports is no part of its training
+        load_class(address)
     reset_peak_memory()
     started = time.perf_counter()
     learner = train_learner(payload, features, split, store, context)
@@ -321,7 +323,9 @@ def fit(payload: FitPayload, store: Store, context: Context, surroundings: Surro
             "encode": encoded.encode_seconds if encoded else 0.0,
             **seconds,
         },
-        environment=environment(context),
+        environment=environment(
+            context, [each.distribution for each in addresses] + ([about.distribution] if about else [])
+        ),
         diagnostics=diagnostics,
         tuning=encoded.tuning if encoded else payload.tuning,
     )
@@ -352,6 +356,8 @@ def train_learner(
 ) -> DownstreamModel | JointMethod:
     """The trained model, or the joint method that trained the model's backbone."""
     train, validation = Labelled(features.train, split.train.y), Labelled(features.validation, split.validation.y)
+    weights = training_weights(split.train.y, split.weights, balanced=payload.balanced)
+    context = replace(context, weights=weights)
     model: DownstreamModel = make(payload.model)
     if payload.method is not None:
         encoder = _open_encoder(payload, payload.method, model, split, store, context)

@@ -62,6 +62,26 @@ def check_model_trains_an_encoder(subject: Subject) -> None:
     require(np.isfinite(predictions).all(), "predictions are not finite")
 
 
+def check_weights_count(subject: Subject) -> None:
+    """A model that says so heeds the weights of rows: labels of weight 0 teach it nothing."""
+    if subject.plugin is None or not subject.plugin.weights:
+        raise Skipped("no plugin says that it takes weights (weights=True)")
+    table, held_out = subject.table(128), subject.table(32, seed=99)
+    y, task = make_labels(table, "multiclass")
+    validation = Labelled(held_out, make_labels(held_out, "multiclass")[0])
+    both = Labelled(table.join(table), np.concatenate([y, (y + 1) % task.n_classes]))
+    right = []
+    for of_true, of_false in ((2.0, 0.0), (0.0, 2.0)):
+        model = subject.make()
+        weights = np.repeat([of_true, of_false], len(y)).astype(np.float32)
+        model.fit(both, validation, task, Context(weights=weights))
+        right.append(float((model.predict(table).argmax(axis=1) == y).mean()))
+    require(
+        right[0] > right[1],
+        f"{right[0]:.0%} of the rows are predicted right if wrong labels weigh nothing, {right[1]:.0%} if right ones",
+    )
+
+
 def _says_finetune(subject: Subject, method: str) -> bool:
     """What the plugin says; of a class that no plugin offers, whether it has the method."""
     if subject.plugin is not None:
@@ -132,5 +152,5 @@ def _predictions(subject: Subject, table: Table, y: NDArray[Any], task: Task) ->
 
 
 TRAINABLE_CHECKS = (check_trainable_encoder,)
-FINETUNED_CHECKS = (check_model_trains_an_encoder,)
+FINETUNED_CHECKS = (check_model_trains_an_encoder, check_weights_count)
 HIDDEN_LABEL_CHECKS = (check_hidden_labels_make_no_difference,)

@@ -14,7 +14,7 @@ def test_a_sound_plugin_passes_every_check(plugin: type) -> None:
     assert [(verdict.check, verdict.note) for verdict in verdicts if not verdict.ok] == []
     skipped = {verdict.check for verdict in verdicts if verdict.status == "skipped"}
     hooks = {"check_hook_module_is_light", "check_config_module_is_light"}
-    finetuning = {"check_trainable_encoder", "check_model_trains_an_encoder"}
+    finetuning = {"check_trainable_encoder", "check_model_trains_an_encoder", "check_weights_count"}
     assert skipped <= hooks | finetuning, "a class is not a registered plugin, and these cannot be fine-tuned"
 
 
@@ -29,6 +29,11 @@ def test_every_check_but_those_of_hooks_has_a_broken_plugin() -> None:
     broken = set(BROKEN.values())
     for kind in ("ssl", "model", "data", "reference"):
         names = {check.name for check in checks_for(kind)}
-        # Tables that a model refuses are tried by the same few lines as those of methods.
-        twins = {"check_mixed_table", "check_hook_module_is_light", "check_config_module_is_light"}
+        # Tables that a model refuses are tried by the same few lines as those of methods. Weights are for plugins.
+        twins = {
+            "check_mixed_table",
+            "check_weights_count",
+            "check_hook_module_is_light",
+            "check_config_module_is_light",
+        }
         assert names - broken - twins == set(), kind

@@ -88,6 +88,8 @@ def _naming(made: ScoreTable, by: By | None) -> tuple[list[str], list[Any]]:
         columns["split"] = lambda row: row.group.split_rule
     if {row.group.main_metric for row in made.rows} - {""}:
         columns["main metric"] = lambda row: row.group.main_metric or "default"
+    if {row.group.weights for row in made.rows} - {""}:
+        columns["weights"] = lambda row: row.group.weights or "none"
     return list(columns), list(columns.values())
 
 
@@ -190,8 +192,8 @@ def cell_text(cell: Cell, ranked: bool, with_interval: bool = False) -> str:
 def score_lines(made: ScoreTable) -> list[list[Any]]:
     """One line per cell, with full precision, for programs that read CSV; the names of the columns first."""
     names = (
-        "ssl model variant protocol labels split_rule main_metric ranked_with uses_labels dataset metric mean std "
-        "low high n found expected rank average_rank rank_group"
+        "ssl model variant protocol labels split_rule main_metric weights ranked_with uses_labels dataset metric "
+        "mean std low high n found expected rank average_rank rank_group"
     )
     lines: list[list[Any]] = [names.split()]
     for row in made.rows:
@@ -200,7 +202,7 @@ def score_lines(made: ScoreTable) -> list[list[Any]]:
             cell = row.cells[name]
             ends = [cell.interval.low, cell.interval.high] if made.criteria else [None, None]
             lines.append([row.ssl, row.model, row.variant, row.protocol, row.labels, group.split_rule,
-                          group.main_metric, group.protocol, row.uses_labels, name, made.units[name], cell.mean,
-                          cell.std, *ends, cell.n, len(cell.found), cell.expected, cell.rank, row.average_rank,
-                          row.rank_group])  # fmt: skip
+                          group.main_metric, group.weights, group.protocol, row.uses_labels, name, made.units[name],
+                          cell.mean, cell.std, *ends, cell.n, len(cell.found), cell.expected, cell.rank,
+                          row.average_rank, row.rank_group])  # fmt: skip
     return lines

@@ -59,6 +59,8 @@ def group_title(group: Group) -> str:
         words.append(f"split {group.split_rule}")
     if group.main_metric:
         words.append(f"driven by {group.main_metric}")
+    if group.weights:
+        words.append(f"weighted by {group.weights}")
     if group.uses_labels:
         words.append("uses labels")
     return ", ".join(words)
