@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 from tabbench.config import Settings
@@ -241,11 +242,10 @@ class _Place:
             self.plan.skipped.append(skipped)
             return
         model = model if self.finetunes else model.without_finetuning()
-        for seed in range(self.spec.seeds):
-            if self.finetunes:
-                self._add_finetuned(model, seed)
-            else:
-                self._add_fitted(self._add_features(), model, seed)
+        if self.finetunes:
+            self._add_finetuned(model)
+        else:
+            self._add_fitted(model)
 
     def _skipped(self, model: Configured) -> Skipped | None:
         pair = (self.arm.label, model.name, self.used_as)
@@ -258,8 +258,9 @@ class _Place:
 
     # Encoders.
 
-    def _add_encoder(self) -> tuple[str, dict[Role, str]]:
-        """Pretrain or tune: the key of the pretraining or the study, and what a study decides."""
+    @cached_property
+    def _encoder(self) -> tuple[str, dict[Role, str]]:
+        """Pretrain or tune: the key of the pretraining or the study, and what a study decides. All models share it."""
         method = self.arm.method
         assert method is not None
         tuned = method.tuned(raw=True)
@@ -270,12 +271,13 @@ class _Place:
         )
         return study, {"encoder": study}
 
-    def _add_features(self) -> str | None:
-        """Pretrain (or tune) and encode; the key of the encoded features, or None for raw ones."""
+    @cached_property
+    def _features(self) -> str | None:
+        """Pretrain (or tune) and encode; the key of the encoded features, or None for raw ones. All models share it."""
         method = self.arm.method
         if method is None or self.arm.trains_model:
             return None
-        need, tuned = self._add_encoder()
+        need, tuned = self._encoder
         payload = EncodePayload(**self.common, method=method.address(), seed=self.split, encoder="" if tuned else need)
         label = self._label(f"encode {self.arm.label}")
         return self.plan.add(Step(self._key("encode", {"of": need}), "encode", label, payload, (need,), tuned=tuned))
@@ -339,12 +341,13 @@ class _Place:
 
     # Models.
 
-    def _add_fitted(self, features: str | None, model: Configured, seed: int) -> None:
+    def _add_fitted(self, model: Configured) -> None:
         # A joint method that trains the model itself is what there is to tune; the model's own settings only say
         # what its backbone looks like.
         role: Role = "joint" if self.arm.trains_model else "model"
         learner = self.arm.method if self.arm.trains_model else model
         assert learner is not None
+        features = self._features
         needs = (features,) if features else ()
         label = self._pair_label(model)
 
@@ -359,12 +362,11 @@ class _Place:
             needs = (*needs, study)
         decided: dict[Role, str] = {role: study} if study is not None else {}
         parts: dict[Role, Configured] = {"model": model, role: learner}
-        step = self._fit_step(
-            "fit", parts, seed, f"{label} seed {seed}", features=features, study=study, needs=needs, decided=decided
-        )
-        self.plan.add(step)
+        how: dict[str, Any] = {"features": features, "study": study, "needs": needs, "decided": decided}
+        for seed in range(self.spec.seeds):
+            self.plan.add(self._fit_step("fit", parts, seed, f"{label} seed {seed}", **how))
 
-    def _add_finetuned(self, model: Configured, seed: int) -> None:
+    def _add_finetuned(self, model: Configured) -> None:
         """Encoder and model are trained together, or a pretrained backbone is trained on.
 
         A trial that changes the backbone pretrains it, too; the best one is then pretrained once for all seeds.
@@ -372,7 +374,7 @@ class _Place:
         method = self.arm.method
         assert method is not None
         own = self.arm.pretrains_backbone
-        ready, decided = ("", {}) if own else self._add_encoder()
+        ready, decided = ("", {}) if own else self._encoder
         label = self._pair_label(model)
 
         def trial_step(config: Settings) -> Step:
@@ -389,17 +391,9 @@ class _Place:
             decided = {**decided, "model": study}
         encoder = self.plan.add(self._pretrain_step(method.config, model, study)) if own else ready
         needs = (encoder,) if study is None else (encoder, study)
-        step = self._fit_step(
-            "fit",
-            {"model": model},
-            seed,
-            f"{label} seed {seed}",
-            encoder=encoder,
-            study=study,
-            needs=needs,
-            decided=decided,
-        )
-        self.plan.add(step)
+        how: dict[str, Any] = {"encoder": encoder, "study": study, "needs": needs, "decided": decided}
+        for seed in range(self.spec.seeds):
+            self.plan.add(self._fit_step("fit", {"model": model}, seed, f"{label} seed {seed}", **how))
 
     def _pair_label(self, model: Configured) -> str:
         how = ", fine-tuned" if self.finetunes else ""
