@@ -1,20 +1,29 @@
 """Results from elsewhere: folders are joined by content, and a record can be run again."""
 
 import json
+import os
 import shlex
+import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from harness import TOYS, Bench, saved, stable, tabbench, written_records
+from typer.testing import CliRunner
 
 from tabbench import UsageError
+from tabbench.cli.app import app
+from tabbench.results.cleaning import find_drafts, sweep_drafts
+from tabbench.results.copy import open_copy, to_arrow, write_copy
+from tabbench.results.drivers import Presence
 from tabbench.results.lines import to_line
 from tabbench.results.merge import merge_results
-from tabbench.results.record import Record
+from tabbench.results.record import COLUMNS, Record
 from tabbench.results.replay import prepare_replay
 from tabbench.results.store import Store
+from tabbench.results.verify import choose_cells, verify_results
 
 
 @pytest.fixture(scope="module")
@@ -73,14 +82,14 @@ def test_same_job_with_other_predictions_is_refused_and_named(theirs: Path, tmp_
     def forge(record: dict[str, Any]) -> None:
         if seed_one(record):
             record["hashes"]["predictions"] = "f" * 64
-            record["score"] = 0.999
+            record["score"] = record["test"]["accuracy"] = 0.999
 
     forged = copy_of(theirs, tmp_path / "forged", forge)
     merged = merge_results([theirs, forged], Store(tmp_path / "ours"))
     assert sum(merged.added.values()) == 4, "neither of the two is taken"
     (reason,) = merged.refused
     assert "wine/0 projection + nearest seed 1" in reason
-    assert "same job, different evidence; none of them is taken" in reason
+    assert "same job, different evidence (score, test, hashes); none of them is taken" in reason
     assert "score 0.999, predictions ffffffffff" in reason
 
 
@@ -143,29 +152,251 @@ def test_command_says_what_it_took_and_refused(theirs: Path, tmp_path: Path) -> 
     record = next(record for record in written_records(theirs) if seed_one(record))
     bare = {**record, "key": "a" * 24, "hashes": {}}
     future = {**record, "key": "b" * 24, "schema": 99}
-    file.write_text(
-        file.read_text() + "no json\n[1]\n{}\n" + json.dumps(bare) + "\n" + json.dumps(future) + '\n{"key": "torn'
-    )
+    more = [b"no json\n", b"[1]\n", b"{}\n", to_line(bare), to_line(future), b'{"key": "torn']
+    file.write_bytes(file.read_bytes() + b"".join(more))
     done = tabbench("results", "merge", "broken", "--results", "ours", cwd=tmp_path)
     assert done.returncode == 1, done.stderr
     assert done.stdout == ("broken: 5 new record(s)\nours: 5 new record(s), 0 already there, 1 of jobs that failed\n")
     assert done.stderr.splitlines() == [
-        "refused: broken/records/them.jsonl:6: the line is no JSON, or incomplete",
-        "refused: broken/records/them.jsonl:7: the line is no record",
-        "refused: broken/records/them.jsonl:8: the record has no key or no status",
-        "refused: broken/records/them.jsonl:9: the record has no evidence: no score, or no hash of its predictions",
-        "refused: broken/records/them.jsonl:10: the record was written by a newer tabbench (schema 99)",
-        "refused: broken/records/them.jsonl:11: the line is no JSON, or incomplete",
+        "refused: broken/records/them.jsonl:6: it is not JSON, or incomplete",
+        "refused: broken/records/them.jsonl:7: it is not a record",
+        "refused: broken/records/them.jsonl:8: it is damaged: it has no digest",
+        "refused: broken/records/them.jsonl:9: it has no evidence: there is no hash of its predictions",
+        "refused: broken/records/them.jsonl:10: it was written by a newer tabbench (schema 99)",
+        "refused: broken/records/them.jsonl:11: it is not JSON, or incomplete",
     ]
     shown = tabbench("table", "--results", "ours", cwd=tmp_path)
     assert "projection" in shown.stdout
 
 
 def test_what_is_no_results_folder_is_refused(theirs: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is no results folder: it has no folder 'records'"):
+    with pytest.raises(UsageError, match="is not a results folder: it has no folder 'records'"):
         merge_results([tmp_path], Store(tmp_path / "ours"))
     with pytest.raises(UsageError, match="is the folder that others are merged into"):
         merge_results([theirs], Store(theirs))
+
+
+@pytest.mark.parametrize("field", ["test", "validation", "flags", "counts", "config"])
+def test_every_score_is_compared(theirs: Path, tmp_path: Path, field: str) -> None:
+    """The hash of the predictions and the main score are those of the other; something else is not."""
+
+    def forge(record: dict[str, Any]) -> None:
+        if seed_one(record):
+            if field == "flags":
+                record["flags"] = ["constant prediction"]
+            else:
+                part = record["config"]["model"] if field == "config" else record[field]
+                name = {"counts": "test", "config": "power"}.get(field, "log_loss")
+                part[name] += 1
+
+    store = Store(tmp_path / "ours")
+    merge_results([theirs], store)
+    merged = merge_results([copy_of(theirs, tmp_path / "forged", forge)], store)
+    assert f"same job, different evidence ({field}); that of {store.root} stays" in merged.refused[0]
+
+
+def test_a_folder_that_contradicts_itself_is_not_believed(theirs: Path, tmp_path: Path) -> None:
+    copied = copy_of(theirs, tmp_path / "copy")
+    record = next(record for record in written_records(theirs) if seed_one(record))
+    other = {**record, "test": {**record["test"], "log_loss": 0.001}}
+    (copied / "records" / "zz.jsonl").write_bytes(to_line(other))
+    merged = merge_results([copied], Store(tmp_path / "ours"))
+    assert sum(merged.added.values()) == 4
+    assert "zz.jsonl:1: " in merged.refused[0]
+    assert merged.refused[0].endswith("the folder contradicts itself in test")
+    assert verify_results(copied).findings == [
+        f"records/zz.jsonl:1: {record['key'][:10]} contradicts an earlier line in test"
+    ]
+
+
+def test_what_is_not_a_file_is_refused_and_hangs_nothing(theirs: Path, tmp_path: Path) -> None:
+    copied = copy_of(theirs, tmp_path / "copy")
+    (copied / "experiments").mkdir()
+    for folder, suffix in (("records", "jsonl"), ("experiments", "json")):
+        os.mkfifo(copied / folder / f"pipe.{suffix}")
+        (copied / folder / f"zero.{suffix}").symlink_to("/dev/zero")
+    (copied / "experiments" / "list.json").write_text("[1]")
+    (copied / "experiments" / "deep.json").write_text("[" * 100_000)
+    merged = merge_results([copied], Store(tmp_path / "ours"))
+    assert sum(merged.added.values()) == 5
+    assert [reason.removeprefix(f"{copied}/") for reason in merged.refused] == [
+        "records/pipe.jsonl: pipe.jsonl is not a regular file",
+        "records/zero.jsonl: it is a link",
+        "experiments/deep.json: deep.json is nested too deeply",
+        "experiments/list.json: it is not an experiment",
+        "experiments/pipe.json: pipe.json is not a regular file",
+        "experiments/zero.json: it is not an experiment",
+    ]
+
+
+# Verifying.
+
+
+def verified(*arguments: str | Path) -> tuple[int, list[str]]:
+    done = CliRunner().invoke(app, ["results", "verify", *map(str, arguments)])
+    return done.exit_code, done.output.splitlines()
+
+
+def test_a_sound_folder_verifies_with_and_without_artefacts(theirs: Path, tmp_path: Path) -> None:
+    code, lines = verified(theirs)
+    assert (code, lines) == (
+        0,
+        [
+            f"{theirs}: 4 result(s), 0 trial(s), 1 failure(s)",
+            "2 artefact(s), 1 experiment(s), 0 replayed",
+            "nothing is wrong",
+        ],
+    )
+    published = tmp_path / "published"
+    shutil.copytree(theirs / "records", published / "records")
+    assert verified(published)[0] == 0
+    done = CliRunner().invoke(app, ["results", "verify", str(published), "--json"])
+    told = json.loads(done.output)
+    assert (told["ok"], told["results"], told["artefacts"], told["findings"]) == (True, 4, 0, [])
+
+
+def test_results_of_0_1_0_verify(tmp_path: Path) -> None:
+    shutil.copytree(Path(__file__).parent / "fixtures" / "results_0_1_0" / "results", tmp_path / "old")
+    found = verify_results(tmp_path / "old")
+    assert found.findings == []
+    assert found.without_digest > 0
+
+
+@pytest.mark.parametrize(
+    "pattern, finding",
+    [
+        ("records/*.jsonl", "it is damaged: its digest does not fit"),
+        ("records.parquet", "records.parquet: it is damaged, or lines it was made from are gone"),
+        ("artefacts/encode/*/train.npy", "it is damaged (train.npy)"),
+        ("artefacts/pretrain/*/step.json", "it is damaged (step.json)"),
+        ("experiments/*.json", "it is damaged: its name is not the hash of its content"),
+    ],
+)
+def test_a_changed_byte_is_found(theirs: Path, tmp_path: Path, pattern: str, finding: str) -> None:
+    folder = tmp_path / "folder"
+    shutil.copytree(theirs, folder)
+    path = next(folder.glob(pattern))
+    data = bytearray(path.read_bytes())
+    place = data.find(b'"score": ') + 9 if path.suffix == ".jsonl" else len(data) // 2
+    data[place] = data[place] ^ 1 if path.suffix != ".json" else ord("7") if data[place] != ord("7") else ord("8")
+    path.write_bytes(bytes(data))
+    code, lines = verified(folder)
+    assert code == 3
+    assert any(line.startswith("finding: ") and finding in line for line in lines), lines
+
+
+def test_a_copy_with_other_rows_is_found(theirs: Path, tmp_path: Path) -> None:
+    """Whoever can write digests can forge a copy; its rows are still compared with the lines."""
+    folder = tmp_path / "folder"
+    shutil.copytree(theirs, folder)
+    opened = open_copy(folder)
+    assert opened is not None
+    rows = opened.read(list(COLUMNS)).to_pylist()
+    rows[0]["score"] = 0.999
+    nested = [
+        {name: json.loads(value) if COLUMNS[name] == "json" and value else value for name, value in row.items()}
+        for row in rows
+    ]
+    write_copy(folder, to_arrow(nested), opened.included)
+    assert verify_results(folder).findings == ["records.parquet: its rows are not those of the lines"]
+
+
+def test_lines_that_are_cut_off_are_found_by_the_copy(theirs: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    shutil.copytree(theirs, folder)
+    file = next((folder / "records").glob("*.jsonl"))
+    file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:-1]))
+    assert verified(folder)[0] == 3
+
+
+def test_random_cells_are_run_again(theirs: Path, tmp_path: Path) -> None:
+    code, lines = verified(theirs, "--replay", "1", "--plugin", TOYS, "--offline")
+    assert (code, lines[-1]) == (0, "nothing is wrong")
+    found = verify_results(theirs)
+    assert len(choose_cells(found, 9, 0)) == 4
+    assert len({tuple(record.key for record in choose_cells(found, 2, seed)) for seed in range(9)}) > 1
+
+    def forge(record: dict[str, Any]) -> None:
+        if record["status"] == "ok":
+            record["score"] = record["test"]["accuracy"] = 0.999
+
+    forged = copy_of(theirs, tmp_path / "forged", forge)
+    code, lines = verified(forged, "--replay", "1", "--plugin", TOYS, "--offline")
+    assert code == 3
+    assert "accuracy was 0.999, is " in lines[-2]
+    code, lines = verified(theirs, "--replay", "1")
+    assert code == 3
+    assert "it cannot be run again: the ssl plugin of the record was the file" in lines[-2] or "the model" in lines[-2]
+
+
+# Cleaning.
+
+
+def test_clean_keeps_what_records_need(theirs: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    shutil.copytree(theirs, folder)
+    (encoder,) = (folder / "artefacts" / "pretrain").iterdir()
+    needed = sorted(str(path) for path in (folder / "artefacts").glob("*/*"))
+    other = encoder.with_name("e" * 24)
+    shutil.copytree(encoder, other)
+    about = json.loads((other / "step.json").read_text())
+    (other / "step.json").write_text(json.dumps({**about, "encoder": "0" * 64}))
+    (folder / "scratch" / "job").mkdir(parents=True)
+    (folder / "scratch" / "job" / "checkpoint").write_bytes(b"x" * 2**20)
+    for draft in ("records/.1", "experiments/.2", "artefacts/pretrain/.3", ".records-4.parquet", "drivers/.5"):
+        (folder / draft).parent.mkdir(exist_ok=True)
+        (folder / draft).write_bytes(b"x")
+    before = stable(Store(folder).records())
+    everything = sorted(folder.rglob("*"))
+    done = CliRunner().invoke(app, ["results", "clean", str(folder), "--dry-run"])
+    assert done.output.splitlines() == [
+        "artefact: 1, 0.0 MB",
+        "scratch: 1, 1.0 MB",
+        "draft: 5, 0.0 MB",
+        f"would free 1.0 MB in {folder}",
+    ]
+    assert sorted(folder.rglob("*")) == everything
+    done = CliRunner().invoke(app, ["results", "clean", str(folder)])
+    assert done.output.splitlines()[-1] == f"freed 1.0 MB in {folder}"
+    assert sorted(str(path) for path in (folder / "artefacts").glob("*/*")) == needed
+    assert stable(Store(folder).records()) == before
+    assert not list(find_drafts(folder))
+
+
+def test_clean_waits_for_drivers(theirs: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    shutil.copytree(theirs, folder)
+    presence = Presence(folder)
+    try:
+        done = CliRunner().invoke(app, ["results", "clean", str(folder)])
+        assert isinstance(done.exception, UsageError)
+        assert f"a driver works here ({presence.id})" in str(done.exception)
+    finally:
+        presence.close("done")
+
+
+@pytest.mark.parametrize("others", [False, True], ids=["alone", "beside others"])
+def test_a_run_sweeps_the_drafts_of_dead_drivers(tmp_path: Path, others: bool) -> None:
+    drafts = [tmp_path / "artefacts" / "pretrain" / ".key-1" / "state", tmp_path / "experiments" / ".2"]
+    for path in drafts:
+        path.parent.mkdir(parents=True)
+        path.write_text("x")
+        for each in (path, path.parent):
+            os.utime(each, (time.time() - 60, time.time() - 60))
+    old = tmp_path / "records" / ".3"
+    old.parent.mkdir()
+    old.write_text("x")
+    os.utime(old, (0, 0))
+    alive = Presence(tmp_path) if others else None
+    own = Presence(tmp_path)
+    fresh = tmp_path / "experiments" / ".4"
+    fresh.write_text("x")
+    sweep_drafts(tmp_path, own.id)
+    assert [path.exists() for path in drafts] == [others, others]
+    assert not old.exists()
+    assert fresh.exists()
+    for presence in filter(None, (alive, own)):
+        presence.close("done")
 
 
 # Replaying.

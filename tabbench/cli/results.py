@@ -1,19 +1,28 @@
-"""``tabbench results``: join result folders of several people or machines."""
+"""``tabbench results``: join, check and tidy up result folders."""
 
+import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tabbench.cli.options import DEFAULT_RESULTS, CommandGroup, ResultsFolder
+from tabbench.cli.options import DEFAULT_RESULTS, CommandGroup, PluginFiles, ResultsFolder
+from tabbench.cli.text import printable
+from tabbench.errors import TabbenchError, UsageError
 
-app = CommandGroup(help="Join result folders.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from tabbench.results.record import Record
+
+FINDINGS = 3
+app = CommandGroup(help="Join, check and tidy up result folders.", no_args_is_help=True)
+Folder = Annotated[Path, typer.Argument(metavar="[DIR]", help="A results folder.")]
+AsJson = Annotated[bool, typer.Option("--json", help="JSON for programs.")]
 
 
 @app.callback()
 def results_commands() -> None:
-    """Join result folders."""
+    """Join, check and tidy up result folders."""
 
 
 @app.command("merge")
@@ -23,8 +32,9 @@ def merge(
 ) -> None:
     """Take over the records of other result folders, each job once; what cannot be believed is refused by name.
 
-    Records of the same job must have the same evidence (the hash of the predictions). Where they differ, neither is
-    taken, and what is already in the results stays. Exit codes: 0 all taken, 1 something was refused.
+    Records of the same job must have the same evidence: all scores, and the hashes of data, split, encoder and
+    predictions. Where they differ, neither is taken, and what is already in the results stays. Exit codes: 0 all taken,
+    1 something was refused.
     """
     from tabbench.results.merge import merge_results
     from tabbench.results.store import Store
@@ -37,5 +47,83 @@ def merge(
     notes += [f"{merged.flagged} flagged, which tables leave out"] if merged.flagged else []
     print(f"{results}: {sum(merged.added.values())} new record(s), {', '.join(notes)}")
     for reason in merged.refused:
-        print(f"refused: {reason}", file=sys.stderr)
+        print(f"refused: {printable(reason, limit=1000)}", file=sys.stderr)
     sys.exit(1 if merged.refused else 0)
+
+
+@app.command("verify")
+def verify(
+    folder: Folder = DEFAULT_RESULTS,
+    replay: Annotated[int, typer.Option(min=0, metavar="K", help="Run K random results again and compare.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Which results --replay draws.")] = 0,
+    plugin: PluginFiles = None,
+    offline: Annotated[bool, typer.Option("--offline", help="Never touch the network.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check a results folder: digests of all lines, copies and artefacts, types, contradictions.
+
+    A folder without artefacts is checked as far as it goes, so that records can be published alone. A record that was
+    taken out as a whole line leaves no trace. Exit codes: 0 nothing found, 3 something is wrong.
+    """
+    from tabbench.results.verify import choose_cells, verify_results
+
+    found = verify_results(folder)
+    again = choose_cells(found, replay, seed)
+    for record in again:
+        difference = _replay(record, folder, plugin or [], offline)
+        if difference:
+            place = f"{record.data}/{record.split} {record.ssl} + {record.model} seed {record.seed}"
+            found.findings.append(f"{record.key[:10]} ({place}): {difference}")
+    if as_json:
+        print(json.dumps({**found.to_json(), "replayed": [record.key for record in again]}, indent=1))
+    else:
+        print(f"{folder}: {found.results} result(s), {found.trials} trial(s), {found.failures} failure(s)")
+        print(f"{found.artefacts} artefact(s), {found.experiments} experiment(s), {len(again)} replayed")
+        if found.without_digest:
+            print(f"note: {found.without_digest} line(s) of version 0.1.0 have no digest")
+        for finding in found.findings:
+            print(f"finding: {printable(finding, limit=1000)}")
+        print(f"{len(found.findings)} finding(s)" if found.findings else "nothing is wrong")
+    sys.exit(FINDINGS if found.findings else 0)
+
+
+def _replay(record: "Record", folder: Path, plugins: list[Path], offline: bool) -> str:
+    """What is not the same when a result is made again; empty if everything is."""
+    from tabbench.cli.replay import run_again
+    from tabbench.results.replay import check_again, prepare_replay
+
+    try:
+        again = run_again(prepare_replay(record, folder, plugins), folder, "local", [], offline)
+    except TabbenchError as error:
+        return f"it cannot be run again: {error}"
+    differing = [line for line in check_again(record, again) if not line.same]
+    return "; ".join(f"{line.what} was {line.stored}, is {line.again}" for line in differing)
+
+
+@app.command("clean")
+def clean(
+    folder: Folder = DEFAULT_RESULTS,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+) -> None:
+    """Remove what no record needs: encoders and representations, checkpoints of unfinished jobs, drafts.
+
+    Records, experiments and studies are kept. What was removed is made again if a later run needs it.
+    """
+    from tabbench.results.cleaning import at_work, find_waste, remove_waste
+    from tabbench.results.store import Store
+
+    if not (folder / "records").is_dir():
+        raise UsageError(f"{folder} is not a results folder: it has no folder 'records'")
+    drivers = at_work(folder)
+    if drivers and not dry_run:
+        raise UsageError(f"{folder}: a driver works here ({drivers[0].id}): wait for it, or stop it, then clean")
+    found = find_waste(Store(folder))
+    for kind in ("artefact", "scratch", "draft"):
+        sizes = [waste.size for waste in found if waste.kind == kind]
+        print(f"{kind}: {len(sizes)}, {_megabytes(sum(sizes))}")
+    freed = sum(waste.size for waste in found) if dry_run else remove_waste(found)
+    print(f"{'would free' if dry_run else 'freed'} {_megabytes(freed)} in {folder}")
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 2**20:.1f} MB"

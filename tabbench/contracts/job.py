@@ -13,6 +13,15 @@ FINAL: tuple[Status, ...] = ("ok", "failed", "pruned")
 """Ends that a job would come to again. The others are about how it was run: the next run tries it again."""
 
 
+LARGEST = 1e100
+"""Scores beyond it are as good as infinite: means and squares of them could not be computed."""
+
+
+def is_usable(value: float) -> bool:
+    """Whether a number can be a score; NaN is not within any bounds."""
+    return -LARGEST <= value <= LARGEST
+
+
 def content_key(value: Any) -> str:
     """The name of what ``value`` determines: a hash of its canonical JSON."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
@@ -88,4 +97,5 @@ class Event:
     @property
     def score(self) -> float | None:
         """How good the training is by validation, for a tuner; None if this report does not say."""
-        return self.metrics.get("validation", self.metrics.get("probe"))
+        value = self.metrics.get("validation", self.metrics.get("probe"))
+        return value if isinstance(value, (int, float)) and is_usable(value) else None

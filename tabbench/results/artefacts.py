@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tabbench.errors import ArtefactError
+from tabbench.results.files import read_json
 
 DIGESTS = "digests.json"
 _CHECKED: dict[str, tuple[tuple[str, int, int, int], ...]] = {}
@@ -29,7 +30,7 @@ def is_complete(folder: Path) -> bool:
 def has_all_files(folder: Path) -> bool:
     """Whether every file that was stored can be seen: on a file system that lags, a folder comes before its files."""
     try:
-        names = json.loads((folder / DIGESTS).read_text(encoding="utf-8"))
+        names = read_json(folder / DIGESTS)
     except (OSError, ValueError):
         return False
     return all((folder / name).is_file() for name in names)
@@ -82,9 +83,12 @@ def open_folder(folder: Path) -> Path:
 def find_fault(folder: Path) -> str:
     """What is wrong with an artefact; empty if nothing is."""
     try:
-        digests = dict(json.loads((folder / DIGESTS).read_text(encoding="utf-8")))
+        digests = dict(read_json(folder / DIGESTS))
     except (OSError, ValueError, TypeError):
         return "has no digests"
+    odd = [path.name for path in folder.rglob("*") if path.is_symlink() or not (path.is_dir() or path.is_file())]
+    if odd:
+        return f"holds {odd[0]}, which is not a regular file"
     found = {path.relative_to(folder).as_posix(): path for path in files_of(folder) if path.name != DIGESTS}
     if set(found) != set(digests):
         return "does not have the files it was stored with"

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tabbench.results.files import open_regular, read_json
 from tabbench.results.record import COLUMNS
 
 if TYPE_CHECKING:
@@ -75,17 +76,27 @@ def _open(root: Path) -> Copy | None:
     import pyarrow as pa
 
     try:
-        about = json.loads((root / f"{NAME}.json").read_text(encoding="utf-8"))
+        about = read_json(root / f"{NAME}.json")
         if about.pop("digest") != _digest(about):
             return None
         included = {str(name): int(size) for name, size in about["files"].items()}
         sizes = {name: (root / "records" / name).stat().st_size for name in included}
         if about["columns"] != list(COLUMNS) or any(sizes[name] < size for name, size in included.items()):
             return None
+        open_regular(root / NAME).close()  # arrow would wait for a pipe
         file = pa.OSFile(str(root / NAME))  # opened before its digest is taken: what is read is what was checked
         return Copy(file, included) if _sha256(root / NAME) == about["sha256"] else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
+
+
+def is_outdated(root: Path) -> bool:
+    """Whether a copy was made by a version with other columns: it is not read, and says nothing."""
+    try:
+        about = read_json(root / f"{NAME}.json")
+        return bool(about.pop("digest") == _digest(about) and about["columns"] != list(COLUMNS))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
 
 
 def write_copy(root: Path, table: pa.Table, included: dict[str, int]) -> None:

@@ -20,6 +20,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from tabbench.results.files import read_json
+
 BEAT_EVERY = 5.0
 """Seconds between two signs of life."""
 DEAD_AFTER = 60.0
@@ -72,6 +74,8 @@ class Driver:
     waiting_for: str = ""
     """Why ready jobs do not start, if they have not for a while."""
     last_error: str = ""
+    remote: bool = False
+    """Its jobs are on other machines, and may live on when it dies."""
     jobs: tuple[RunningJob, ...] = field(default=())
 
     @classmethod
@@ -109,8 +113,8 @@ def read_drivers(root: Path) -> list[Driver]:
 def read_driver(root: Path, name: str) -> Driver | None:
     """One driver, by its id; None if nothing is known of it."""
     try:
-        return Driver.from_json(json.loads((root / "drivers" / f"{name}.json").read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError, KeyError):
+        return Driver.from_json(read_json(root / "drivers" / f"{name}.json"))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
 
 
@@ -135,6 +139,11 @@ class Presence:
     def update(self, **changes: Any) -> None:
         """Say something new, with the next sign of life."""
         self.state = Driver(**{**_fields(self.state), **changes})
+
+    def say(self, **changes: Any) -> None:
+        """Say something new at once."""
+        self.update(**changes)
+        self._write()
 
     def close(self, ended: End) -> None:
         """The last words."""

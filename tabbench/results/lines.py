@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from typing import Any
 
 from tabbench.results.record import DIGEST_SINCE, BadRecordError
 
+Line = dict[str, Any]
+"""A record as its line has it, without the digest."""
 _TAIL = b', "digest": "%s"}'
 _LENGTH = 16
 """Hexadecimal digits of the digest."""
 _TAIL_LENGTH = len(_TAIL) - 2 + _LENGTH
 
 
-def to_line(value: dict[str, Any]) -> bytes:
+def to_line(value: Line) -> bytes:
     """A record as it is stored, with the line break.
 
     Raises:
@@ -27,7 +30,7 @@ def to_line(value: dict[str, Any]) -> bytes:
     return data[:-1] + _TAIL % _digest(data) + b"\n"
 
 
-def read_line(line: bytes) -> dict[str, Any]:
+def read_line(line: bytes) -> Line:
     """What a line holds, without its digest.
 
     Raises:
@@ -46,7 +49,7 @@ def read_line(line: bytes) -> dict[str, Any]:
 
 
 def _parse(line: bytes) -> Any:
-    """JSON, by the fast parser; what it refuses and Python's takes are halves of characters and very long numbers."""
+    """JSON, by the fast parser; what it refuses and Python's takes are halves of characters."""
     import orjson
 
     try:
@@ -54,9 +57,19 @@ def _parse(line: bytes) -> Any:
     except orjson.JSONDecodeError:
         pass
     try:
-        return json.loads(line)
+        return json.loads(line, parse_constant=_refuse, parse_float=_finite)
+    except BadRecordError:
+        raise
     except (ValueError, RecursionError):
         raise BadRecordError("it is not JSON, or incomplete") from None
+
+
+def _finite(text: str) -> float:
+    return value if math.isfinite(value := float(text)) else _refuse(text)
+
+
+def _refuse(text: str) -> float:
+    raise BadRecordError(f"it holds {text[:20]}, which is not a finite number")
 
 
 def clean_text(value: Any) -> Any:

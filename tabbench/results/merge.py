@@ -1,24 +1,26 @@
 """Results from elsewhere: join folders of records by content, and say what cannot be joined.
 
-A record is known by its key, the hash of everything that determines the result, and carries evidence, the hash of its
-predictions. Two records with the same key must have the same evidence; where they have not, somebody's machine, data or
-code is not what it says, and neither of them is taken.
+A record is known by its key, the hash of everything that determines the result, and carries evidence: all scores, and
+hashes of data, split, encoder and predictions. Two records with the same key must have the same evidence; where they
+have not, somebody's machine, data or code is not what it says, and neither of them is taken.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import secrets
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 from tabbench.errors import UsageError
-from tabbench.results.record import SCHEMA_VERSION, Record
+from tabbench.results.agreement import clashes, read_record
+from tabbench.results.files import open_regular, read_json
+from tabbench.results.lines import Line, to_line
+from tabbench.results.record import BadRecordError, Record
 from tabbench.results.store import Store
 
 
@@ -27,7 +29,7 @@ class Found:
     """A record and the folder it is from."""
 
     folder: Path
-    record: dict[str, Any]
+    record: Line
 
     @property
     def key(self) -> str:
@@ -38,14 +40,6 @@ class Found:
     def is_done(self) -> bool:
         """Whether it is a whole result or the end of a trial; anything else gives way to either."""
         return Record.from_json(self.record).is_done
-
-    @property
-    def evidence(self) -> str:
-        """What equal jobs must agree in: the predictions, or what a tuning trial found."""
-        record = self.record
-        if record.get("kind") == "trial":
-            return json.dumps([record["status"], record.get("value"), record.get("config")], sort_keys=True)
-        return str(record["hashes"]["predictions"])
 
     def __str__(self) -> str:
         record = self.record
@@ -76,7 +70,7 @@ def merge_results(folders: Sequence[Path], store: Store) -> Merged:
         if folder.absolute() == store.root:
             raise UsageError(f"{folder} is the folder that others are merged into")
         if not (folder / "records").is_dir():
-            raise UsageError(f"{folder} is no results folder: it has no folder 'records'")
+            raise UsageError(f"{folder} is not a results folder: it has no folder 'records'")
     merged = Merged(added=dict.fromkeys(folders, 0))
     ours = {found.key: found for found in read_records(store.root, [])}
     theirs: dict[str, list[Found]] = {}
@@ -98,50 +92,44 @@ def merge_results(folders: Sequence[Path], store: Store) -> Merged:
 
 
 def read_records(folder: Path, refused: list[str]) -> Iterator[Found]:
-    """The sound records of a folder, the last failure of a key after its successes left out; others are named."""
+    """One sound record per key: a finished one before a failure, then the latest. What is not taken is named."""
     best: dict[str, Found] = {}
+    contradicted: set[str] = set()
+    for place, line in record_lines(folder, refused):
+        try:
+            found = Found(folder, read_record(line))
+        except BadRecordError as error:
+            refused.append(f"{place}: {error}")
+            continue
+        before = best.get(found.key)
+        if before is not None and before.is_done and found.is_done:
+            differing = clashes(before.record, found.record)
+            if differing and found.key not in contradicted:
+                contradicted.add(found.key)
+                refused.append(f"{place}: {found}: the folder contradicts itself in {', '.join(differing)}")
+        if before is None or found.is_done or not before.is_done:
+            best[found.key] = found
+    yield from (found for key, found in best.items() if key not in contradicted)
+
+
+def record_lines(folder: Path, refused: list[str]) -> Iterator[tuple[str, bytes]]:
+    """The lines of all writers with their places. Links and everything else that is not a file is named."""
     for path in sorted((folder / "records").glob("*.jsonl")):
-        for number, line in enumerate(path.read_bytes().splitlines(), start=1):
-            record = _parse(line)
-            fault = record if isinstance(record, str) else _fault(record)
-            if fault:
-                refused.append(f"{path}:{number}: {fault}")
-                continue
-            assert isinstance(record, dict)
-            found = Found(folder, record)
-            before = best.get(found.key)
-            if before is None or found.is_done or not before.is_done:
-                best[found.key] = found
-    yield from best.values()
-
-
-def _parse(line: bytes) -> dict[str, Any] | str:
-    try:
-        record = json.loads(line)
-    except ValueError:
-        return "the line is no JSON, or incomplete"
-    return record if isinstance(record, dict) else "the line is no record"
-
-
-def _fault(record: dict[str, Any]) -> str:
-    """Why a record cannot be taken; empty if it can."""
-    if not isinstance(record.get("key"), str) or not isinstance(record.get("status"), str):
-        return "the record has no key or no status"
-    if record.get("schema", 0) > SCHEMA_VERSION:
-        return f"the record was written by a newer tabbench (schema {record['schema']})"
-    if record["status"] == "ok" and record.get("kind") != "trial":
-        hashes = record.get("hashes")
-        if not isinstance(hashes, dict) or not hashes.get("predictions") or record.get("score") is None:
-            return "the record has no evidence: no score, or no hash of its predictions"
-    return ""
+        try:
+            if path.is_symlink():
+                raise OSError("it is a link")
+            with open_regular(path) as file:
+                for number, line in enumerate(file, start=1):
+                    yield f"{path}:{number}", line.rstrip(b"\n")
+        except OSError as error:
+            refused.append(f"{path}: {error.strerror or error}")
 
 
 def _choose(ours: Found | None, candidates: list[Found], merged: Merged) -> Found | None:
     """The record to take for a key; None if there is nothing new, or nothing that can be believed."""
     done = [found for found in candidates if found.is_done]
     known = [ours] if ours is not None and ours.is_done else []
-    evidence = {found.evidence for found in (*known, *done)}
-    if len(evidence) > 1:
+    if any(clashes(one.record, other.record) for one, other in combinations([*known, *done], 2)):
         merged.refused.append(_disagreement(known, done))
         return None
     if known or (ours is not None and not done):
@@ -152,27 +140,30 @@ def _choose(ours: Found | None, candidates: list[Found], merged: Merged) -> Foun
 
 
 def _disagreement(known: list[Found], done: list[Found]) -> str:
-    parts = [f"{found.folder}: {_result(found.record)}" for found in (*known, *done)]
+    every = [*known, *done]
+    differing = {name: None for one, other in combinations(every, 2) for name in clashes(one.record, other.record)}
+    parts = [f"{found.folder}: {_result(found.record)}" for found in every]
     kept = f"that of {known[0].folder} stays" if known else "none of them is taken"
-    return f"{done[0]}: same job, different evidence; {kept}: {'; '.join(parts)}"
+    what = ", ".join(differing)
+    return f"{done[0]}: same job, different evidence ({what}); {kept}: {'; '.join(parts)}"
 
 
-def _result(record: dict[str, Any]) -> str:
+def _result(record: Line) -> str:
     if record.get("kind") == "trial":
         return f"trial with value {record.get('value')}"
     return f"score {record['score']}, predictions {record['hashes']['predictions'][:10]}"
 
 
-def _write(store: Store, records: list[dict[str, Any]]) -> None:
+def _write(store: Store, records: list[Line]) -> None:
     """All records at once, in a file that is there complete or not at all; their times stay what they were."""
     if not records:
         return
-    text = "".join(json.dumps(record) + "\n" for record in records)
+    data = b"".join(map(to_line, records))
     folder = store.folder("records")
-    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+    digest = hashlib.sha256(data).hexdigest()[:12]
     draft = folder / f".{secrets.token_hex(4)}"
-    with draft.open("w", encoding="utf-8") as file:
-        file.write(text)
+    with draft.open("wb") as file:
+        file.write(data)
         file.flush()
         os.fsync(file.fileno())
     os.replace(draft, folder / f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-merged-{digest}.jsonl")
@@ -182,6 +173,11 @@ def _write(store: Store, records: list[dict[str, Any]]) -> None:
 def _take_experiments(folder: Path, store: Store, refused: list[str]) -> None:
     for path in sorted((folder / "experiments").glob("*.json")):
         try:
-            store.save_experiment(json.loads(path.read_text(encoding="utf-8")))
-        except ValueError:
-            refused.append(f"{path}: no JSON")
+            value = None if path.is_symlink() else read_json(path)
+        except (OSError, ValueError) as error:
+            refused.append(f"{path}: {error}")
+            continue
+        if isinstance(value, dict):
+            store.save_experiment(value)
+        else:
+            refused.append(f"{path}: it is not an experiment")

@@ -15,6 +15,7 @@ from tabbench.config import Settings
 from tabbench.contracts.job import FINAL, Outcome, Status
 from tabbench.experiment.payloads import TuningSummary
 from tabbench.experiment.plan import Origin, Planned
+from tabbench.results.shapes import shape_of
 
 SCHEMA_VERSION = 2
 """Raised when older versions could not read what is written."""
@@ -210,7 +211,11 @@ class Record:
             value["environment"] = {**(value.get("environment") or {}), **how}
         if outcome.status not in ("ok", "pruned"):
             value |= {"error": outcome.error, "traceback": outcome.traceback}
-        return cls.from_json(value)
+        try:
+            return cls.from_json(value)
+        except BadRecordError as error:  # of a worker that is not ours: it must not sink the run
+            wrong = Outcome("failed", error=f"the job gave something that is not a result: {error}")
+            return cls.make(planned, key, wrong)
 
     @classmethod
     def from_json(cls, value: Any) -> Record:
@@ -257,17 +262,22 @@ def is_final(status: str, kind: str | None, flags: Collection[str], threads: int
 
 
 def check_fields(value: Any) -> None:
-    """Refuse what cannot be a record: no key, no status, or a field of another type.
+    """Refuse what cannot be a record: a field that is missing, or of another type.
 
     Raises:
         BadRecordError: says what is wrong.
     """
     if not isinstance(value, dict) or not isinstance(value.get("key"), str) or value.get("status") not in STATUSES:
         raise BadRecordError("it has no key or no status")
+    shapes = _TRIAL_SHAPES if value.get("kind") == "trial" else _SHAPES
     for name, content in value.items():
-        allowed = _ALLOWED_IN.get(name)
-        if allowed is not None and type(content) not in allowed:
+        fits = shapes.get(name)
+        if fits is not None and content is not None and not fits(content):
             raise BadRecordError(f"its field {name!r} holds {json.dumps(content)[:80]}")
+    if value["status"] == "ok" and value.get("kind") != "trial":
+        for name in _OF_A_RESULT:
+            if value.get(name) is None:
+                raise BadRecordError(f"it is a result without {name!r}")
 
 
 def _columns() -> dict[str, ColumnType]:
@@ -297,16 +307,14 @@ def _only_known(cls: Any, value: Any) -> Any:
 
 
 STATUSES = get_args(Status)
+DEFAULTS = {each.name: each.default for each in dataclasses.fields(Record) if each.default is not dataclasses.MISSING}
+"""What a field that is left out stands for."""
 COLUMNS = _columns()
 """Columns of the parquet copy with their types; ``json`` columns hold JSON texts."""
-_ALLOWED: dict[ColumnType, tuple[type, ...]] = {
-    "string": (str,),
-    "int64": (int,),
-    "double": (int, float),
-    "bool": (bool,),
-    "json": (dict, list, int, float),
-}
-_ALLOWED_IN = {name: (*_ALLOWED[kind], type(None)) for name, kind in COLUMNS.items()}
+_SHAPES = {name: shape_of(hint) for name, hint in get_type_hints(Record).items()}
+_TRIAL_SHAPES = {**_SHAPES, "seconds": shape_of(dict[str, float] | float)}  # version 0.1.0 wrote a number
+_OF_A_RESULT = ("ssl", "model", "data", "metric", "test")
+"""What tables need of a result that is ok."""
 _NESTED: Mapping[str, Any] = {
     "plugins": lambda value: {role: _only_known(Origin, origin) for role, origin in value.items()},
     "counts": lambda value: _only_known(Counts, value),

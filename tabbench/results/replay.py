@@ -19,6 +19,7 @@ from tabbench.experiment.plan import Plan, Step, make_plan
 from tabbench.experiment.settings import choose
 from tabbench.experiment.spec import READING_ENTRIES, SPLIT_ENTRIES, WEIGHT_ENTRIES, Protocol, Spec, make_spec
 from tabbench.registry import Registry, file_revision, make_registry
+from tabbench.results.files import read_experiments
 from tabbench.results.record import Environment, Record
 
 if TYPE_CHECKING:
@@ -168,18 +169,20 @@ def _find_data(record: Record, results: Path, registry: Registry) -> tuple[str, 
     """
     rules: list[dict[str, Any]] = []
     files: list[tuple[str, dict[str, Any]]] = []
-    for path in sorted((results / "experiments").glob("*.json")):
-        experiment = json.loads(path.read_text(encoding="utf-8"))
+    for experiment in read_experiments(results):
         split = {name: experiment[name] for name in SPLIT_ENTRIES if name in experiment}
-        rule = make_rule(**split)
         weights = {name: experiment[name] for name in WEIGHT_ENTRIES if experiment.get(name)}
-        weighting = Weighting(weights.get("weights", ""), "class_weights" in weights).on(record.task or "")
+        try:
+            rule = make_rule(**split)
+            weighting = Weighting(weights.get("weights", ""), "class_weights" in weights).on(record.task or "")
+        except (TabbenchError, TypeError, ValueError, AttributeError):  # not ours
+            continue
         same_rule = (None if rule.is_default else rule.name) == record.split_rule
         if same_rule and (weighting.name or None) == record.weights:
             split |= weights
             rules.append(split)
             read = {name: experiment[name] for name in READING_ENTRIES if name in experiment}
-            named = [reference for reference in experiment["data"] if _goes_by(reference, record.data)]
+            named = [reference for reference in _texts(experiment.get("data")) if _goes_by(reference, record.data)]
             files += [(reference, {**read, **split}) for reference in named]
     for reference, about in files:
         with contextlib.suppress(TabbenchError):  # a file that is gone, or has changed
@@ -190,6 +193,10 @@ def _find_data(record: Record, results: Path, registry: Registry) -> tuple[str, 
     if files:
         return files[0]
     return record.data, rules[0] if rules else {}
+
+
+def _texts(value: object) -> list[str]:
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
 
 
 def _goes_by(reference: str, name: str) -> bool:

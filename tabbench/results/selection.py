@@ -12,6 +12,7 @@ from typing import Any
 from tabbench.contracts.split_rule import DEFAULT_RULE
 from tabbench.errors import UsageError, did_you_mean
 from tabbench.experiment.controls import NONE, UNTRAINED
+from tabbench.results.record import DEFAULTS
 from tabbench.results.store import Store
 
 FIDELITIES = ("paper", "standard", "quick")
@@ -177,7 +178,7 @@ _place_of = itemgetter(
 def read_lines(store: Store, columns: list[str]) -> list[dict[str, Any]]:
     """All records of a folder, trials too; objects and lists are JSON texts."""
     table = store.read_table(columns)
-    values = [_values(table.column(name)) for name in columns]
+    values = [_values(table.column(name), DEFAULTS.get(name)) for name in columns]
     return [_with_defaults(dict(zip(columns, line, strict=True))) for line in zip(*values, strict=True)]
 
 
@@ -188,21 +189,21 @@ def _with_defaults(record: dict[str, Any]) -> dict[str, Any]:
     record["split_rule"] = record["split_rule"] or SPLIT_RULE
     if record["validation_labels"] == "all" and record["labels"] != ALL_LABELS:
         record["split_rule"] += ", all validation labels"  # another question, so never ranked with the usual one
-    record["main_metric"] = record["main_metric"] or ""
-    record["weights"] = record["weights"] or ""
+    for name in ("main_metric", "variant", "weights"):
+        record[name] = record[name] or ""
     record["trials"], record["ssl_trials"] = record["trials"] or 0, record["ssl_trials"] or 0
     record["uses_labels"] = bool(record["uses_labels"])
     return record
 
 
-def _values(column: Any) -> list[Any]:
+def _values(column: Any, default: Any) -> list[Any]:
     """A column's values; equal texts are one object, which is quicker to make, to hash and to compare."""
     import pyarrow as pa
 
     if not pa.types.is_string(column.type):
-        return list(column.to_pylist())
+        return list((column if default is None else column.fill_null(default)).to_pylist())
     encoded = column.combine_chunks().dictionary_encode()
-    words = [*encoded.dictionary.to_pylist(), None]
+    words = [*encoded.dictionary.to_pylist(), default]
     return [words[code] for code in encoded.indices.fill_null(-1).to_pylist()]
 
 

@@ -33,8 +33,9 @@ from tabbench.errors import Evicted, TabbenchWarning, UsageError
 from tabbench.results import artefacts
 from tabbench.results.copy import Copy, open_copy, to_arrow, write_copy
 from tabbench.results.drivers import Presence
+from tabbench.results.files import open_regular, read_experiments
 from tabbench.results.lag import appears
-from tabbench.results.lines import read_line, to_line
+from tabbench.results.lines import Line, read_line, to_line
 from tabbench.results.locks import Flock, Lease, Lock, LockKind, Pulses
 from tabbench.results.record import SCHEMA_VERSION, BadRecordError, Record, check_fields, is_final
 
@@ -134,25 +135,22 @@ class Store:
     def skipped(self) -> list[dict[str, str]]:
         """Pairs that took no part in the experiments of this folder: ssl, model, protocol, reason."""
         found: dict[str, dict[str, str]] = {}
-        for path in sorted((self.root / "experiments").glob("*.json")):
-            try:
-                pairs = json.loads(path.read_text(encoding="utf-8")).get("skipped", [])
-            except (OSError, ValueError, AttributeError):  # a file of somebody else's
-                continue
-            found |= {json.dumps(pair, sort_keys=True): pair for pair in pairs if isinstance(pair, dict)}
+        for experiment in read_experiments(self.root):
+            pairs = experiment.get("skipped")
+            for pair in pairs if isinstance(pairs, list) else []:
+                if isinstance(pair, dict) and "reason" in pair:
+                    found[json.dumps(pair, sort_keys=True)] = {str(name): str(value) for name, value in pair.items()}
         return list(found.values())
 
     def frozen_tables(self) -> list[dict[str, Any]]:
         """The tables of the experiments in this folder, oldest first: what a suite was when it was first planned."""
-        paths = sorted((self.root / "experiments").glob("*.json"), key=lambda path: (path.stat().st_mtime, path.name))
-        tables: list[dict[str, Any]] = []
-        for path in paths:
-            try:
-                found = json.loads(path.read_text(encoding="utf-8")).get("tables", [])
-                tables += [{name: str(value) for name, value in table.items()} for table in found]
-            except (OSError, ValueError, AttributeError, TypeError):  # not ours
-                continue
-        return tables
+        return [
+            {name: str(value) for name, value in table.items()}
+            for experiment in read_experiments(self.root)
+            if isinstance(experiment.get("tables"), list)
+            for table in experiment["tables"]
+            if isinstance(table, dict)
+        ]
 
     def refresh(self) -> None:
         """Read what any writer has appended since the last call."""
@@ -226,14 +224,21 @@ class Store:
         assert self._copy is not None
         return Record.from_json(self._copy.row(found))
 
-    def _new_lines(self) -> Iterator[dict[str, Any]]:
+    def _new_lines(self) -> Iterator[Line]:
         for path in sorted((self.root / "records").glob("*.jsonl")):
             state = self._seen.setdefault(path.name, _File())
-            if not path.is_file() or path.stat().st_size <= state.size:
+            try:
+                if path.stat().st_size <= state.size and path.is_file():
+                    continue
+                with open_regular(path) as file:
+                    file.seek(state.size)
+                    data = file.read()
+            except OSError as error:
+                if not state.warned:
+                    state.warned = True
+                    why = error.strerror or error
+                    warnings.warn(f"{path.name} cannot be read and was skipped: {why}", TabbenchWarning, stacklevel=2)
                 continue
-            with path.open("rb") as file:
-                file.seek(state.size)
-                data = file.read()
             yield from _parse(path, data, state)
 
     # The parquet copy.
@@ -326,7 +331,7 @@ class Store:
         return Lease(self.folder("leases"), key, self.presence, self._pulses)
 
 
-def _parse(path: Path, data: bytes, state: _File) -> Iterator[dict[str, Any]]:
+def _parse(path: Path, data: bytes, state: _File) -> Iterator[Line]:
     """The sound records of a piece of a file; others are named."""
     complete, newline, torn = data.rpartition(b"\n")
     state.size += len(complete) + len(newline)

@@ -386,7 +386,7 @@ def _value(record: Mapping[str, Any], metric: str) -> float | None:
     if metric in ("rank", "score") or metric == record["metric"]:
         return None if record["score"] is None else float(record["score"])
     if metric == "time":
-        return float(sum(json.loads(record["seconds"]).values()))
+        return float(sum(json.loads(record["seconds"] or "{}").values()))
     value = json.loads(record["test"]).get(metric)
     return None if value is None else float(value)
 

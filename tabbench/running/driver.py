@@ -537,7 +537,10 @@ class Execution:
             flags = [*outcome.result.get("flags", []), UNFINISHED_TUNING]
             outcome = replace(outcome, result={**outcome.result, "flags": flags})
             self.summary.unfinished += 1
-        self.store.add(Record.make(step.planned, step.key, outcome, tuning=tuning))
+        record = Record.make(step.planned, step.key, outcome, tuning=tuning)
+        if record.status != outcome.status:
+            outcome = Outcome(record.status, error=record.error or "")
+        self.store.add(record)
         if outcome.status == "ok":
             self.summary.done += 1
         else:

@@ -10,6 +10,7 @@ from typing import Self
 
 from tabbench.contracts import Event, Executor, Job, Outcome
 from tabbench.experiment.plan import Step
+from tabbench.results.cleaning import sweep_drafts
 from tabbench.results.drivers import Presence, RunningJob
 from tabbench.results.store import Store
 from tabbench.running.clock import Clock
@@ -27,6 +28,7 @@ class Signs:
 
     def __init__(self, store: Store, todo: list[Step]) -> None:
         self.presence = store.presence = Presence(store.root)
+        sweep_drafts(store.root, self.presence.id)
         self.clock = Clock()
         self.clock.begin(todo, 1)
         self.total, self.done, self.failed = len(todo), 0, 0
@@ -45,7 +47,7 @@ class Signs:
         self.presence.close("interrupted" if interrupted else "failed" if self.failed or kind else "done")
 
     def begin(self, executor: Executor) -> None:
-        self.presence.update(executor=executor.site.name)
+        self.presence.say(executor=executor.site.name, remote=bool(executor.patience))
         self.clock.slots = max(1, executor.slots)
 
     # Steps, some of which are studies of many jobs.

@@ -29,6 +29,7 @@ from tabbench.contracts import (
     SSLMethod,
     TrainableEncoder,
 )
+from tabbench.contracts.job import is_usable
 from tabbench.contracts.metrics import LOWER_IS_BETTER, main_metric, score_predictions
 from tabbench.data.prepare import SplitData
 from tabbench.data.weights import training_weights
@@ -434,13 +435,13 @@ def _score_validation(split: SplitData, predictions: NDArray[np.float32]) -> Sco
 
 
 def _json_values(value: Any) -> Any:
-    """Diagnostics as JSON: numpy numbers made plain, what is not finite made null."""
+    """Scores and diagnostics as JSON: numpy numbers made plain, what is not finite made null."""
     if isinstance(value, dict):
         return {str(key): _json_values(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_json_values(item) for item in value]
     if hasattr(value, "item"):
         value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
+    if isinstance(value, (int, float)) and not is_usable(value):
         return None
     return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)

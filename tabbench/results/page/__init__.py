@@ -7,7 +7,6 @@ charts would add a megabyte or three, styles of its own, and code that nobody he
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tabbench import __version__
 from tabbench.experiment.controls import NONE
 from tabbench.results.escaping import escape_html as escape
+from tabbench.results.files import read_json
 from tabbench.results.formats import make_grid
 from tabbench.results.formats.layouts import to_html
 from tabbench.results.gains import gains_of
@@ -169,8 +169,7 @@ def _body(
         f'<p class="notes">{"<br>".join(escape(note) for note in grid.notes)}</p>'
         '<p class="soft" id="plain">Sorting, filters and charts need JavaScript. The rest of this page does not.</p>'
     )
-    experiments = store.root / "experiments"
-    rows = evidence.rows_section(table, selection.records, evidence.data_references(experiments))
+    rows = evidence.rows_section(table, selection.records, evidence.data_references(store.root))
     parts = [
         f"<h1>{escape(verdict.headline)}</h1>{_facts(table, shown)}",
         sentences + (more if verdict.more else ""),
@@ -231,7 +230,7 @@ def stored_inspections(store: Store) -> list[dict[str, Any]]:
     found = []
     for path in sorted((store.root / "inspections").glob("*.json"))[:20]:
         try:
-            one = json.loads(path.read_text(encoding="utf-8"))
+            one = read_json(path)
         except (OSError, ValueError):
             continue
         if isinstance(one, dict) and {"ssl", "data", "metrics"} <= set(one):

@@ -12,6 +12,7 @@ from typing import Any
 
 from tabbench.experiment.controls import NONE, UNTRAINED
 from tabbench.results.escaping import escape_html as escape
+from tabbench.results.files import read_experiments, read_json
 from tabbench.results.formats import make_grid
 from tabbench.results.formats.layouts import to_html
 from tabbench.results.formats.notes import skipped_pairs
@@ -220,21 +221,18 @@ def experiments_section(folder: Path) -> str:
     blocks = []
     for path in sorted(folder.glob("*.json"))[:50]:
         try:
-            text = json.dumps(json.loads(path.read_text(encoding="utf-8")), indent=1)
+            text = json.dumps(read_json(path), indent=1)
         except (OSError, ValueError):
             text = "this file cannot be read"
         blocks.append(f"<details><summary>experiment {escape(path.stem)}</summary><pre>{_lines(text)}</pre></details>")
     return "".join(blocks)
 
 
-def data_references(folder: Path) -> dict[str, str]:
+def data_references(root: Path) -> dict[str, str]:
     """How each dataset was named on the command line, by the name that tables use."""
     found: dict[str, str] = {}
-    for path in sorted(folder.glob("*.json")):
-        try:
-            given = json.loads(path.read_text(encoding="utf-8")).get("data", [])
-        except (OSError, ValueError, AttributeError):
-            continue
+    for experiment in read_experiments(root):
+        given = experiment.get("data")
         for reference in given if isinstance(given, list) else []:
             found[Path(str(reference)).name] = str(reference)
     return found

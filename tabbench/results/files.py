@@ -1,0 +1,57 @@
+"""Files of a results folder, which may be somebody else's: only regular ones are opened, so that nothing can hang."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+LARGEST_JSON = 256 * 2**20
+"""Bytes of a JSON file that is read at once."""
+
+
+class NotRegularError(OSError):
+    """A pipe, a device, a socket or a folder where a file is expected."""
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file for reading; a pipe without a writer or a device is refused before it can block.
+
+    Raises:
+        NotRegularError: it is not a regular file.
+        OSError: it cannot be opened.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise NotRegularError(f"{path.name} is not a regular file")
+    return path.open("rb")
+
+
+def read_json(path: Path) -> Any:
+    """The JSON in a small file.
+
+    Raises:
+        OSError: it is not a regular file, or cannot be read.
+        ValueError: it is not JSON, nested too deeply, or too large.
+    """
+    with open_regular(path) as file:
+        data = file.read(LARGEST_JSON + 1)
+    if len(data) > LARGEST_JSON:
+        raise ValueError(f"{path.name} is larger than {LARGEST_JSON // 2**20} MB")
+    try:
+        return json.loads(data)
+    except RecursionError:
+        raise ValueError(f"{path.name} is nested too deeply") from None
+
+
+def read_experiments(root: Path) -> Iterator[dict[str, Any]]:
+    """The experiments of a results folder, oldest first; files that are not ours are passed over."""
+    paths = (root / "experiments").glob("*.json")
+    for path in sorted(paths, key=lambda path: (path.lstat().st_mtime, path.name)):
+        try:
+            value = read_json(path)
+        except (OSError, ValueError):
+            continue
+        if isinstance(value, dict):
+            yield value

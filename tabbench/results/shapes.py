@@ -1,0 +1,75 @@
+"""What a value of a record may look like, from the types of its fields: a test for each, made once."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import pydantic
+
+from tabbench.contracts.job import is_usable
+
+Shape = Callable[[object], bool]
+DEEPEST = 50
+"""Levels of lists and objects in what a plugin may say freely; deeper JSON makes other readers fail."""
+_LARGEST = 2**63
+
+
+def shape_of(hint: Any) -> Shape:
+    """A test for JSON values of a type: ``shape_of(dict[str, float])({"fit": 1.5})`` is true."""
+    if hint in _SIMPLE:
+        return _SIMPLE[hint]
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        shapes = [shape_of(argument) for argument in arguments]
+        return lambda value: any(shape(value) for shape in shapes)
+    if origin is Literal:
+        return lambda value: isinstance(value, str) and value in arguments
+    if origin is list:
+        item = shape_of(arguments[0])
+        return lambda value: isinstance(value, list) and all(map(item, value))
+    if origin is dict:
+        item = shape_of(arguments[1])
+        return lambda value: isinstance(value, dict) and all(map(item, value.values()))
+    return _object(hint)
+
+
+def _object(kind: Any) -> Shape:
+    """An object with the fields of a dataclass or a pydantic model; fields that are not known are ignored."""
+    shapes = {name: shape_of(hint) for name, hint in get_type_hints(kind).items() if name != "model_config"}
+    if issubclass(kind, pydantic.BaseModel):
+        needed = {name for name, field in kind.model_fields.items() if field.is_required()}
+    else:
+        every = (dataclasses.MISSING, dataclasses.MISSING)
+        needed = {field.name for field in dataclasses.fields(kind) if (field.default, field.default_factory) == every}
+
+    def fits(value: object) -> bool:
+        return (
+            isinstance(value, dict)
+            and needed <= value.keys()
+            and all(name not in shapes or shapes[name](item) for name, item in value.items())
+        )
+
+    return fits
+
+
+def _is_free(value: object, depth: int = 0) -> bool:
+    """Any JSON that every reader can read."""
+    if isinstance(value, dict):
+        return depth < DEEPEST and all(_is_free(item, depth + 1) for item in value.values())
+    if isinstance(value, list):
+        return depth < DEEPEST and all(_is_free(item, depth + 1) for item in value)
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+_SIMPLE: dict[Any, Shape] = {
+    str: lambda value: isinstance(value, str),
+    int: lambda value: type(value) is int and -_LARGEST <= value < _LARGEST,
+    float: lambda value: isinstance(value, (int, float)) and not isinstance(value, bool) and is_usable(value),
+    bool: lambda value: isinstance(value, bool),
+    NoneType: lambda value: value is None,
+    Any: _is_free,
+}
