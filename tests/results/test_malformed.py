@@ -30,14 +30,31 @@ WHOLE: dict[str, Any] = made_record(
     tuning={"model": {"study": "s", "trials": 2, "pruned": 0, "failed": 0, "best_trial": 0, "best_value": 0.5,
                       "default_value": 0.5}},
 )  # fmt: skip
-HOSTILE = [None, True, -1, 2**64, 1e308, "", "x", "\x1b[2J", [], [1], ["x"], {}, {"x": 1}, {"x": "y"}, {"x": [1]}, [[]]]
+HOSTILE: list[Any] = [
+    None,
+    True,
+    -1,
+    2**64,
+    1e308,
+    "",
+    "x",
+    "\x1b[2J",
+    [],
+    [1],
+    ["x"],
+    {},
+    {"x": 1},
+    {"x": "y"},
+    {"x": [1]},
+    [[]],
+]
 SOUND = [*scores("none", [0.5, 0.6]), *scores("vime", [0.7, 0.8]), *scores("untrained:vime", [0.6, 0.7])]
 
 
 def mutants() -> list[dict[str, Any]]:
     """The whole record with each field, and each entry of its objects, replaced by each hostile value, or left out."""
     found = []
-    places = [(name,) for name in WHOLE]
+    places: list[tuple[str, ...]] = [(name,) for name in WHOLE]
     places += [(name, inner) for name, value in WHOLE.items() if isinstance(value, dict) for inner in value]
     for place in places:
         for hostile in [*HOSTILE, "left out"]:
