@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, cast
 
 import pluggy
 
@@ -25,12 +25,42 @@ from tabbench.errors import FILE_MODULE, PluginError, UsageError, unknown
 from tabbench.hookspecs import CONTRACT_VERSION, KIND_NAMES, KINDS, Plugin
 
 if TYPE_CHECKING:
-    from tabbench.config import Config
+    from tabbench.config import Config, PluginSettings
 
 GROUP = "tabbench"
 DISABLED_VARIABLE = "TABBENCH_DISABLED_PLUGINS"
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 CLASS_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+
+class SettingShape(TypedDict):
+    """One setting of a plugin, for ``tabbench show --json``."""
+
+    name: str
+    aliases: list[str]
+    type: str
+    default: object
+    range: str | None
+    description: str
+
+
+class EntryShape(TypedDict):
+    """A plugin, for ``tabbench list --json`` and ``tabbench show --json``."""
+
+    kind: str
+    name: str
+    summary: str
+    paper: str
+    url: str
+    code: str
+    aliases: list[str]
+    groups: list[str]
+    uses_labels: bool
+    distribution: str
+    version: str
+    settings: NotRequired[list[SettingShape]]
+    presets: NotRequired[PluginSettings]
+    arguments: NotRequired[dict[str, str]]
 
 
 @dataclass(frozen=True)
@@ -62,7 +92,7 @@ class Entry:
             return self.plugin.revision
         return file_revision(self.file)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> EntryShape:
         return {
             "kind": self.kind,
             "name": self.name,

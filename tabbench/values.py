@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+JsonObject = dict[str, Any]
+"""A JSON object of any content: as it is written to a file or sent to another process, before it is made a value."""
 MISSING = 0
 """Code of a missing category."""
 UNKNOWN = 1
@@ -51,7 +53,7 @@ class Schema:
         """Number of codes of each categorical column: its levels, and one each for missing and unknown."""
         return tuple(FIRST_LEVEL + len(levels) for levels in self.levels)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return {
             "numeric": list(self.numeric),
             "categorical": list(self.categorical),
@@ -59,7 +61,7 @@ class Schema:
         }
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Schema:
+    def from_json(cls, value: JsonObject) -> Schema:
         return cls(
             tuple(value["numeric"]), tuple(value["categorical"]), tuple(tuple(levels) for levels in value["levels"])
         )

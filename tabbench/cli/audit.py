@@ -49,10 +49,10 @@ def describe(found: "Audit") -> list[str]:
         ]
     lines += ["", f"{len(found.findings)} finding(s)" if found.findings else "no findings"]
     lines += [
-        f"by chance: {item['what']}: {item['count']:,} of {item['total']:,} {item['unit']}, as rounding or few test "
+        f"by chance: {item.what}: {item.count:,} of {item.total:,} {item.unit}, as rounding or few test "
         "rows can explain"
         for item in found.by_chance
     ]
-    lines += [f"not checked: {item['what']}: {printable(item['reason'])}" for item in found.not_checked]
+    lines += [f"not checked: {item.what}: {printable(item.reason)}" for item in found.not_checked]
     lines += [f"left out: {printable(line)}" for line in found.left_out]
     return lines

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,7 @@ import typer
 from tabbench.cli.options import CommandGroup, PluginFiles, split_names
 from tabbench.errors import DataError, TabbenchError, UsageError, unknown
 from tabbench.registry import make_registry
+from tabbench.values import JsonObject
 
 if TYPE_CHECKING:
     from tabbench.data.cache import Manifest
@@ -230,12 +232,12 @@ def show(
         "homepage": loaded.homepage,
     }
     if as_json:
-        _print_json(about | {"columns": [column.to_json() for column in columns]})
+        _print_json(about | {"columns": [asdict(column) for column in columns]})
     else:
         _print_summary(about, columns)
 
 
-def _look(reference: str, registry: Registry, reading: Reading) -> tuple[Any, dict[str, Any]]:
+def _look(reference: str, registry: Registry, reading: Reading) -> tuple[Any, JsonObject]:
     """A cleaned table, and what is known of it beside its columns."""
     from tabbench.contracts import LoadedData
     from tabbench.data.cache import read_frame, read_unlabelled
@@ -330,7 +332,7 @@ def _print_manifests(manifests: list[Manifest]) -> None:
         print(tabulate(rows, headers, tablefmt="plain", disable_numparse=True, colalign=("left", *["right"] * 3)))
 
 
-def _print_summary(about: dict[str, Any], columns: list[ColumnSummary]) -> None:
+def _print_summary(about: JsonObject, columns: list[ColumnSummary]) -> None:
     from tabulate import tabulate
 
     from tabbench.data.summary import shorten

@@ -4,7 +4,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -85,9 +85,8 @@ def run_again(prepared: "Replay", results: Path, executor: str, settings: "Seque
     for name, key, _ in given:
         if name.lower() != entry.name:
             raise UsageError(f"--set {name}.{key}: here only settings of the executor {entry.name!r} can be set")
-    limits: dict[str, Any] = {"jobs": 1, "threads": spec.threads, "device": before.device}
     own = {key: value for _, key, value in given}
-    launcher = make_launcher(registry, entry.name, settings=own, **limits)
+    launcher = make_launcher(registry, entry.name, settings=own, jobs=1, threads=spec.threads, device=before.device)
     # The nodes of a cluster see the results folder, and not our temporary one.
     place = results if launcher.start.patience else None
     with tempfile.TemporaryDirectory(prefix=".replay-", dir=place) as folder:

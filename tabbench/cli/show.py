@@ -11,7 +11,7 @@ from tabbench.cli.options import DEFAULT_RESULTS, PluginFiles, ResultsFolder
 from tabbench.errors import UsageError, did_you_mean
 from tabbench.experiment.controls import NONE, UNTRAINED
 from tabbench.hookspecs import KIND_NAMES
-from tabbench.registry import Entry, Registry, make_registry
+from tabbench.registry import Entry, EntryShape, Registry, SettingShape, make_registry
 
 if TYPE_CHECKING:
     from tabbench.config import Config
@@ -51,7 +51,7 @@ def find_record(results: Path, start: str) -> "Record | None":
     return found[0] if found else None
 
 
-def describe(registry: Registry, entry: Entry) -> dict[str, Any]:
+def describe(registry: Registry, entry: Entry) -> EntryShape:
     """Everything about a plugin, as JSON."""
     about = entry.to_json()
     if entry.kind in ("ssl", "model", "executor") and entry.name not in (NONE, UNTRAINED):
@@ -63,11 +63,11 @@ def describe(registry: Registry, entry: Entry) -> dict[str, Any]:
     return about
 
 
-def settings_of(config: "type[Config]") -> list[dict[str, Any]]:
+def settings_of(config: "type[Config]") -> list[SettingShape]:
     """Name, type, default, search range and description of each field."""
     properties = config.model_json_schema().get("properties", {})
     space = config.search_space()
-    described = []
+    described: list[SettingShape] = []
     for name, field in config.model_fields.items():
         described.append({
             "name": name,
@@ -110,7 +110,7 @@ def _parts(annotation: Any) -> list[str]:
     return list(fields) if isinstance(fields, dict) else []
 
 
-def _as_text(about: dict[str, Any]) -> str:
+def _as_text(about: EntryShape) -> str:
     lines = [f"{about['name']}: {about['summary']}"]
     labels = ", uses labels" if about["uses_labels"] else ""
     lines.append(f"  {KIND_NAMES[about['kind']]} of {about['distribution']} {about['version']}{labels}")

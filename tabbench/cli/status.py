@@ -5,12 +5,13 @@ import sys
 import time
 from collections import Counter
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
 from tabbench.cli.options import DEFAULT_RESULTS, ResultsFolder
 from tabbench.errors import UsageError
+from tabbench.values import JsonObject
 
 if TYPE_CHECKING:
     from tabbench.results.drivers import Driver, RunningJob
@@ -55,7 +56,20 @@ def status(
         time.sleep(WATCH_EVERY)
 
 
-def describe(store: "Store", drivers: "list[Driver]") -> dict[str, Any]:
+class StatusShape(TypedDict):
+    """``tabbench status --json``."""
+
+    results: str
+    records: dict[str, int]
+    running: int
+    queued: int
+    ready: int
+    left: float | None
+    drivers: list[JsonObject]
+    """What each driver said last, whether it is ``alive``, and for how many seconds it has been ``silent``."""
+
+
+def describe(store: "Store", drivers: "list[Driver]") -> StatusShape:
     """Everything that is known, as JSON."""
     records = Counter(record.status for record in store.records() if record.kind == "result")
     told = [{**asdict(driver), "alive": driver.is_alive(), "silent": max(0.0, time.time() - driver.time)}
@@ -73,7 +87,7 @@ def describe(store: "Store", drivers: "list[Driver]") -> dict[str, Any]:
     }
 
 
-def as_text(about: dict[str, Any], drivers: "list[Driver]") -> list[str]:
+def as_text(about: StatusShape, drivers: "list[Driver]") -> list[str]:
     """For people."""
     from tabbench.running.display import duration
 
@@ -94,7 +108,7 @@ def as_text(about: dict[str, Any], drivers: "list[Driver]") -> list[str]:
     return lines
 
 
-def _state(told: dict[str, Any]) -> str:
+def _state(told: JsonObject) -> str:
     from tabbench.running.display import duration
 
     if told["alive"]:

@@ -12,6 +12,10 @@ State = dict[str, "NDArray[Any]"]
 """Arrays by name, as stored in a safetensors file."""
 
 
+Diagnostics = dict[str, Any]
+"""What a training had to say, by name, as JSON values: curves by epoch, the epoch that was kept, and the like."""
+
+
 class Configurable:
     """A class with settings: ``Method(lr=1e-3)`` or ``Method(Method.Config(lr=1e-3))``."""
 
@@ -23,6 +27,6 @@ class Configurable:
         self.config: Any = config if config is not None else self.Config.resolve(settings, type(self).__name__)
 
     @cached_property
-    def diagnostics(self) -> dict[str, Any]:
+    def diagnostics(self) -> Diagnostics:
         """What training had to say, as JSON values; it becomes part of the record."""
         return {}

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Literal
+
+from tabbench.values import JsonObject
 
 Status = Literal["ok", "failed", "timeout", "out_of_memory", "killed", "lost", "pruned", "cancelled"]
 """``killed`` is the job's own fault, as far as anybody can tell; ``lost`` is that of the place where it ran."""
@@ -22,7 +24,11 @@ def is_usable(value: float) -> bool:
     return -LARGEST <= value <= LARGEST
 
 
-def content_key(value: Any) -> str:
+Identity = dict[str, object]
+"""What determines a result, by name; JSON that a key is a hash of."""
+
+
+def content_key(value: object) -> str:
     """The name of what ``value`` determines: a hash of its canonical JSON."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:24]
@@ -38,13 +44,14 @@ class Job:
     """Which function of ``tabbench.running.steps`` does it: pretrain, encode, fit."""
     label: str
     """For people."""
-    payload: dict[str, Any]
+    payload: JsonObject
+    """A payload of ``tabbench.experiment.payloads``, by its kind."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Job:
+    def from_json(cls, value: JsonObject) -> Job:
         return cls(**value)
 
 
@@ -53,7 +60,7 @@ class Outcome:
     """How a job ended."""
 
     status: Status
-    result: dict[str, Any] = field(default_factory=dict)
+    result: JsonObject = field(default_factory=dict)
     """What the job found out, to be joined to its record."""
     error: str = ""
     """One line, empty if all went well."""
@@ -72,11 +79,11 @@ class Outcome:
         """Whether the job would end like this again."""
         return self.status in FINAL
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Outcome:
+    def from_json(cls, value: JsonObject) -> Outcome:
         return cls(**value)
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
 from tabbench.errors import UsageError
+from tabbench.values import JsonObject
 
 SplitKind = Literal["random", "folds", "column", "time", "server"]
 
@@ -90,7 +91,7 @@ class SplitRule:
             raise UsageError(f"--splits {wanted}: a split by time has at most {MOST_WINDOWS} windows")
         return wanted
 
-    def to_json(self) -> str | dict[str, Any]:
+    def to_json(self) -> str | JsonObject:
         """For keys and jobs; the default rule has the name that it had before there were others."""
         if self.is_default:
             return DEFAULT_RULE

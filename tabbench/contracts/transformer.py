@@ -18,11 +18,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tabbench.config import Config as AnyConfig
+from tabbench.config import Settings
 from tabbench.context import Context
 from tabbench.contracts.configurable import Configurable
 from tabbench.errors import DataError, PluginError
 from tabbench.frames import fit_schema, to_table, unique_names
-from tabbench.values import FIRST_LEVEL, MISSING, Representation, Schema, Table
+from tabbench.values import FIRST_LEVEL, MISSING, JsonObject, Representation, Schema, Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,7 +59,7 @@ class Transformer(_Estimator, Configurable, ABC):
     """Where ``fit`` and ``encode`` compute."""
 
     def __init__(self, config: AnyConfig | None = None, /, **parameters: Any) -> None:
-        self._settings: dict[str, Any] = {}
+        self._settings: Settings = {}
         if config is not None:
             if parameters.keys() - COMMON.keys():
                 raise TypeError("give a Config or keyword settings, not both")
@@ -98,7 +99,7 @@ class Transformer(_Estimator, Configurable, ABC):
 
     # Parameters.
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
+    def get_params(self, deep: bool = True) -> Settings:
         """Every parameter with its value; ``deep`` makes no difference."""
         settings = {**_defaults(self.Config), **self._settings}
         return settings | {name: getattr(self, name) for name in COMMON}
@@ -219,7 +220,7 @@ class Transformer(_Estimator, Configurable, ABC):
         named = X.columns.is_unique and all(isinstance(label, str) for label in X.columns)
         return (X if named else X.set_axis(unique_names(X.columns), axis=1)), named
 
-    def columns_to_json(self) -> dict[str, Any]:
+    def columns_to_json(self) -> JsonObject:
         """What ``transform`` must know of the fitted columns; nothing if ``pretrain`` was called without ``fit``."""
         return {"columns": self._columns, "named": self._named} if hasattr(self, "_columns") else {}
 
@@ -240,7 +241,7 @@ class Transformer(_Estimator, Configurable, ABC):
         return tags
 
 
-def _defaults(config: type[AnyConfig]) -> dict[str, Any]:
+def _defaults(config: type[AnyConfig]) -> Settings:
     fields = config.model_fields.items()
     return {name: field.get_default(call_default_factory=True) for name, field in fields if not field.is_required()}
 

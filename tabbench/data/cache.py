@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from tabbench.contracts import LoadedData
 from tabbench.errors import DataError, UsageError
-from tabbench.values import Task
+from tabbench.values import JsonObject, Task
 
 if TYPE_CHECKING:
     import numpy as np
@@ -109,12 +109,12 @@ class Manifest:
         """The task as methods and models see it."""
         return Task(self.task, self.n_classes)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Manifest:
-        known: dict[str, Any] = {field.name: value[field.name] for field in fields(cls) if field.name in value}
+    def from_json(cls, value: JsonObject) -> Manifest:
+        known = {field.name: value[field.name] for field in fields(cls) if field.name in value}
         for name in ("class_names", "categorical", "notes"):
             known[name] = tuple(known[name])
         for name in ("unlabelled", "folds"):

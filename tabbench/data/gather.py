@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tabbench.contracts.split_rule import SplitRule
 from tabbench.contracts.weighting import Weighting
@@ -45,8 +45,10 @@ class FrozenTable:
     reference: str
     """What the user wrote."""
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+    @classmethod
+    def names(cls) -> set[str]:
+        """Of its fields."""
+        return {each.name for each in fields(cls)}
 
 
 def find_data(
@@ -57,7 +59,7 @@ def find_data(
     reading: Reading = AS_FILE_IS,
     rule: SplitRule = RANDOM,
     weighting: Weighting = ALL_ALIKE,
-    frozen: Sequence[Mapping[str, Any]] = (),
+    frozen: Sequence[FrozenTable] = (),
     say: Progress = lambda line: None,
 ) -> list[Manifest]:
     """Every dataset of an experiment, in the cache; ``say`` gets progress and what the user should know of files.
@@ -103,7 +105,7 @@ def store_frames(
     return list(found.values())
 
 
-def freeze(references: Iterable[str], manifests: Sequence[Manifest], registry: Registry) -> list[dict[str, Any]]:
+def freeze(references: Iterable[str], manifests: Sequence[Manifest], registry: Registry) -> list[FrozenTable]:
     """The tables behind each reference, with their checksums, to be kept with the experiment."""
     tables = {manifest.name: manifest for manifest in manifests}
     frozen = []
@@ -112,7 +114,7 @@ def freeze(references: Iterable[str], manifests: Sequence[Manifest], registry: R
         for name in names or [name for name in tables if reference.endswith(name)]:
             if name in tables:
                 manifest = tables[name]
-                frozen.append(FrozenTable(name, manifest.key, manifest.sha256, manifest.source, reference).to_json())
+                frozen.append(FrozenTable(name, manifest.key, manifest.sha256, manifest.source, reference))
     return frozen
 
 
@@ -122,13 +124,13 @@ def _tables(
     files: Mapping[str, FileReference],
     offline: bool,
     reading: Reading,
-    frozen: Sequence[Mapping[str, Any]],
+    frozen: Sequence[FrozenTable],
     say: Progress,
 ) -> list[Manifest]:
     """The tables of one reference; those of a suite as they were when the experiment was first planned."""
     if reference in files:
         return [resolve_source(files[reference], registry, offline=offline, reading=reading, progress=say)]
-    then = {str(table.get("name")): str(table.get("key")) for table in frozen if table.get("reference") == reference}
+    then = {table.name: table.key for table in frozen if table.reference == reference}
     if not then or find_scheme(reference, registry) is None:
         return resolve_data(reference, registry, offline=offline, progress=say)
     now = [source.name for source in find_sources(reference, registry, offline=offline)]

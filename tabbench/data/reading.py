@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from tabbench.errors import UsageError, unknown
 
@@ -54,7 +55,7 @@ class Reading:
         """The file of ``--unlabelled FILE``."""
         return None if self.unlabelled in (KEEP, DROP) else Path(self.unlabelled).expanduser()
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Mapping[str, object]:
         return {name: value for name, value in asdict(self).items() if value}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import pandas as pd
@@ -23,9 +23,6 @@ class ColumnSummary:
     distinct: int
     values: str
     """The range of numbers, or the most frequent levels with their shares."""
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def summarise(frame: pd.DataFrame, target: str, categorical: Sequence[str]) -> list[ColumnSummary]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import pydantic
 
 from tabbench.config import Settings
 from tabbench.data.cache import Manifest
+from tabbench.values import JsonObject
 
 
 class Address(pydantic.BaseModel):
@@ -30,7 +31,7 @@ class SplitChoice(pydantic.BaseModel):
 
     model_config = pydantic.ConfigDict(frozen=True)
 
-    rule: str | dict[str, Any]
+    rule: str | JsonObject
     """A ``SplitRule`` as JSON."""
     seed: int
     rows: int | None = None
@@ -88,11 +89,11 @@ class Payload(pydantic.BaseModel):
     trial: bool = False
     """This is a trial of a study: every report counts."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return self.model_dump(mode="json")
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Self:
+    def from_json(cls, value: JsonObject) -> Self:
         return cls.model_validate(value)
 
 
@@ -178,9 +179,9 @@ class CalibratePayload(pydantic.BaseModel):
     store: str = ""
     cache: str = ""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return self.model_dump(mode="json")
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Self:
+    def from_json(cls, value: JsonObject) -> Self:
         return cls.model_validate(value)

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from tabbench.config import Settings
-from tabbench.contracts.job import Job, content_key
+from tabbench.contracts.job import Identity, Job, content_key
 from tabbench.contracts.metrics import CLASSIFICATION_METRICS, REGRESSION_METRICS, is_metric_of, main_metric
 from tabbench.contracts.weighting import Weighting
 from tabbench.data.cache import Manifest
@@ -32,7 +32,7 @@ from tabbench.experiment.settings import Arm, Configured, check_settings, choose
 from tabbench.experiment.spec import Sampler, Spec
 from tabbench.hookspecs import CONTRACT_VERSION
 from tabbench.registry import Registry
-from tabbench.values import Task
+from tabbench.values import JsonObject, Task
 
 StepKind = Literal["tune", "pretrain", "encode", "trial", "fit"]
 Role = Literal["encoder", "model", "joint"]
@@ -76,7 +76,7 @@ class Planned:
     main_metric: str | None = None
     weights: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
@@ -210,7 +210,7 @@ class _Place:
         if self.spec.rule.kind == "server" and self.manifest.folds is not None:
             data["folds"] = self.manifest.folds.key
         usual = set() if rows.weights else {"weights"}  # keys are as they were before there were weights
-        self.where: dict[str, Any] = {"data": data, "split": rows.model_dump(exclude=usual)}
+        self.where: Identity = {"data": data, "split": rows.model_dump(exclude=usual)}
         self.common: dict[str, Any] = {"manifest": self.manifest, "split": rows, "threads": self.spec.threads}
         self.weighting = self.spec.weighting.on(self.manifest.task)
         self.metric = metric_of(self.spec, self.manifest)
@@ -221,12 +221,12 @@ class _Place:
         self.finetunes = self.used_as == "finetune"
 
     @property
-    def labels_identity(self) -> dict[str, Any]:
+    def labels_identity(self) -> Identity:
         """What a key says of labels: nothing where there are all."""
         return {} if self.labels is None else {"labels": self.labels.model_dump()}
 
     def _key(self, kind: StepKind, identity: Mapping[str, Any]) -> str:
-        how: dict[str, Any] = {"threads": self.spec.threads} if self.spec.threads != 1 else {}
+        how: Identity = {"threads": self.spec.threads} if self.spec.threads != 1 else {}
         how |= {"metric": self.metric} if self.metric else {}
         return content_key({"contract": CONTRACT_VERSION, "step": kind, **identity, **how})
 
@@ -286,7 +286,7 @@ class _Place:
         assert self.arm.method is not None
         method, trained = self.arm.method.with_config(config), self.arm.trained
         seen = self._labels_of_pretraining()
-        identity: dict[str, Any] = {**self.where, "method": method.identity(), "trained": trained, "seed": self.split}
+        identity: Identity = {**self.where, "method": method.identity(), "trained": trained, "seed": self.split}
         if self.manifest.unlabelled is not None:
             identity["unlabelled"] = self.manifest.unlabelled.key
         if not self.spec.is_probed and trained and not self.arm.uses_labels:
@@ -412,7 +412,7 @@ class _Place:
         needs: tuple[str, ...] = (),
         decided: Mapping[Role, str] | None = None,
     ) -> Step:
-        identity: dict[str, Any] = {**self.where, "features": features, "seed": seed, "study": study}
+        identity: Identity = {**self.where, "features": features, "seed": seed, "study": study}
         identity |= {name: part.identity() for name, part in parts.items()} | self.labels_identity
         identity |= {"class_weights": "balanced"} if self.weighting.balanced else {}
         if kind == "fit":

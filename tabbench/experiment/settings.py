@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tabbench.config import Config, Settings
+from tabbench.contracts.job import Identity
 from tabbench.errors import UsageError, did_you_mean, unknown
 from tabbench.experiment.controls import NONE, UNTRAINED, untrained
 from tabbench.experiment.payloads import Address
@@ -44,7 +45,7 @@ class Configured:
     def name(self) -> str:
         return self.entry.name
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> Identity:
         """What decides the results of this plugin, for a key."""
         return {"name": self.name, "revision": self.entry.revision, "config": self.config}
 

@@ -6,7 +6,7 @@ import json
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 import pydantic
 
@@ -25,7 +25,21 @@ Protocol = Literal["frozen", "finetune"]
 ValidationLabels = Literal["same", "all"]
 Probing = Literal["auto", "kept", "never"]
 DEFAULT_DATA = "demo"
-PRESETS: dict[Preset, dict[str, Any]] = {
+Entries = dict[str, Any]
+"""What an experiment says, by the names of ``Spec``; checked when a Spec is made of it."""
+
+
+class Budgets(TypedDict):
+    """What a preset decides of a run."""
+
+    splits: int
+    seeds: int
+    trials: int
+    ssl_trials: int
+    controls: tuple[Control, ...]
+
+
+PRESETS: dict[Preset, Budgets] = {
     "quick": {"splits": 1, "seeds": 1, "trials": 0, "ssl_trials": 0, "controls": ("none",)},
     "standard": {"splits": 1, "seeds": 3, "trials": 15, "ssl_trials": 8, "controls": ("none", "untrained")},
     "paper": {"splits": 1, "seeds": 20, "trials": 50, "ssl_trials": 50, "controls": ("none", "untrained")},
@@ -150,13 +164,11 @@ class Spec(pydantic.BaseModel):
         """How training rows are weighted."""
         return Weighting(self.weights, self.class_weights == "balanced")
 
-    def to_json(self) -> dict[str, Any]:
-        value: dict[str, Any] = self.model_dump(mode="json", by_alias=True)
+    def to_json(self) -> Entries:
+        value: Entries = self.model_dump(mode="json", by_alias=True)
         return value
 
 
-Entries = dict[str, Any]
-"""What an experiment says, by the names of ``Spec``; checked when a Spec is made of it."""
 NAMES = tuple(field.alias or name for name, field in Spec.model_fields.items())
 """What an experiment can say."""
 LISTS = ("ssl", "model", "data", "controls", "categorical", "numeric", "drop", "protocol", "labels")

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from tabbench.config import Config
 from tabbench.errors import TabbenchWarning
-from tabbench.values import Representation, Table
+from tabbench.values import JsonObject, Representation, Table
 
 Tensors = dict[str, Tensor]
 
@@ -28,7 +28,7 @@ class Checkpoint(NamedTuple):
     """What a training needs to go on: tensors by name, and plain values that fit JSON."""
 
     tensors: Tensors
-    values: dict[str, Any]
+    values: JsonObject
 
 
 def write_checkpoint(path: Path, fingerprint: str, checkpoint: Checkpoint) -> None:

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from tabbench.context import Context
+from tabbench.contracts.configurable import Diagnostics
 from tabbench.errors import Interruption, TabbenchError
 from tabbench.nn.batches import count_batches, shuffled_batches
 from tabbench.nn.checkpoints import (
@@ -93,7 +94,7 @@ def train_pretext(
     select_untrained: bool = True,
     stage: str = "",
     checkpoint_seconds: float | None = None,
-) -> dict[str, Any]:
+) -> Diagnostics:
     """Train ``network`` (encoder and heads together) and leave it in evaluation mode with the best weights.
 
     Weights are chosen by the linear probe if the context has one, else by the validation loss, else the last ones are
@@ -196,7 +197,7 @@ class _Progress:
     """Validation loss, the lowest so far of a trained network, and its epoch."""
     lowest_epoch: int = 0
     finished: bool = False
-    start: dict[str, Any] = field(default_factory=dict)
+    start: dict[str, float] = field(default_factory=dict)
     curves: dict[str, list[Any]] = field(default_factory=dict)
     probes: list[list[float]] = field(default_factory=list)
 
@@ -263,7 +264,7 @@ class _Training:
             self.network.load_state_dict(self.best)
         self.network.eval()
 
-    def diagnostics(self) -> dict[str, Any]:
+    def diagnostics(self) -> Diagnostics:
         progress, by = self.progress, self.selected_by
         return {
             "epochs": progress.epoch,
@@ -292,7 +293,7 @@ class _Training:
         progress, plan = self.progress, self.plan
         self._train_epoch()
         self.network.eval()
-        values: dict[str, Any] = {name: float(value) / self.n_steps for name, value in self.sums.items()}
+        values: dict[str, float] = {name: float(value) / self.n_steps for name, value in self.sums.items()}
         if not math.isfinite(values["loss"]):
             raise TabbenchError(
                 f"the training diverged: its loss is {values['loss']} in epoch {progress.epoch + 1}; lower lr"

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from tabbench.config import MIN_BATCH, NetworkConfig
 from tabbench.context import Context
 from tabbench.contracts import DownstreamModel, State, TrainableEncoder
+from tabbench.contracts.configurable import Diagnostics
 from tabbench.contracts.metrics import goodness
 from tabbench.errors import PluginError, TabbenchError, UsageError
 from tabbench.nn.backbone import Backbone, Decay, Network
@@ -107,7 +108,7 @@ class History:
     def n_epochs(self) -> int:
         return len(self.train_loss)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Diagnostics:
         return {"n_epochs": self.n_epochs, **asdict(self)}
 
 

@@ -13,13 +13,14 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tabbench.results.files import open_regular, read_json
 from tabbench.results.record import COLUMNS
+from tabbench.values import JsonObject
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,14 +41,14 @@ class Copy:
     file: pa.OSFile
     included: dict[str, int]
     """Bytes of each JSONL file that are in it."""
-    _group: tuple[int, list[dict[str, Any]]] = field(default=(-1, []), repr=False)
+    _group: tuple[int, list[JsonObject]] = field(default=(-1, []), repr=False)
 
     def read(self, columns: Sequence[str]) -> pa.Table:
         import pyarrow.parquet as pq
 
         return pq.ParquetFile(self.file).read(list(columns))
 
-    def row(self, number: int) -> dict[str, Any]:
+    def row(self, number: int) -> JsonObject:
         """One record as it was written."""
         import pyarrow.parquet as pq
 
@@ -116,11 +117,11 @@ def write_copy(root: Path, table: pa.Table, included: dict[str, int]) -> None:
         about.unlink(missing_ok=True)
 
 
-def _digest(value: dict[str, Any]) -> str:
+def _digest(value: Mapping[str, object]) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
-def to_arrow(rows: Iterable[dict[str, Any]]) -> pa.Table:
+def to_arrow(rows: Iterable[JsonObject]) -> pa.Table:
     """Checked records as an arrow table with all columns; only some of them are in memory as objects at a time."""
     import pyarrow as pa
 
@@ -135,7 +136,7 @@ def to_arrow(rows: Iterable[dict[str, Any]]) -> pa.Table:
     return pa.concat_tables(parts) if parts else _to_arrow([])
 
 
-def _to_arrow(rows: Sequence[dict[str, Any]]) -> pa.Table:
+def _to_arrow(rows: Sequence[JsonObject]) -> pa.Table:
     import orjson
     import pyarrow as pa
 

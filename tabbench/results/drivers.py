@@ -16,11 +16,12 @@ import socket
 import sys
 import threading
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from tabbench.results.files import read_json
+from tabbench.values import JsonObject
 
 BEAT_EVERY = 5.0
 """Seconds between two signs of life."""
@@ -79,7 +80,7 @@ class Driver:
     jobs: tuple[RunningJob, ...] = field(default=())
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Driver:
+    def from_json(cls, value: JsonObject) -> Driver:
         known = {name: value[name] for name in cls.__dataclass_fields__ if name in value}
         jobs = tuple(RunningJob(**job) for job in known.pop("jobs", []))
         return cls(**known, jobs=jobs)
@@ -138,7 +139,7 @@ class Presence:
 
     def update(self, **changes: Any) -> None:
         """Say something new, with the next sign of life."""
-        self.state = Driver(**{**_fields(self.state), **changes})
+        self.state = replace(self.state, **changes)
 
     def say(self, **changes: Any) -> None:
         """Say something new at once."""
@@ -164,10 +165,6 @@ class Presence:
             with contextlib.suppress(OSError):  # a full disk must not end a run
                 draft.write_text(json.dumps(said), encoding="utf-8")
                 os.replace(draft, self.folder / f"{self.id}.json")
-
-
-def _fields(state: Driver) -> dict[str, Any]:
-    return {name: getattr(state, name) for name in state.__dataclass_fields__}
 
 
 def _sweep(folder: Path) -> None:

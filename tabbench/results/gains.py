@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tabbench.experiment.controls import NONE, UNTRAINED, untrained
+from tabbench.results.json_shapes import GainCellShape, GainRowShape, GainTableShape, LeftOut
 from tabbench.results.selection import RAW, Filters, Selection, select_records
 from tabbench.results.statistics import Gain, GainSummary, paired_gain, summarise_gains
 from tabbench.results.tabulate import LOWER_IS_BETTER, Cell, Group, Row, collect_rows, group_order
@@ -23,7 +24,7 @@ class GainCell:
     to_none: Gain | None
     to_untrained: Gain | None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> GainCellShape:
         return {
             "to_none": None if self.to_none is None else self.to_none.to_json(),
             "to_untrained": None if self.to_untrained is None else self.to_untrained.to_json(),
@@ -49,7 +50,7 @@ class GainRow:
     def is_control(self) -> bool:
         return self.row.ssl.startswith(f"{UNTRAINED}:")
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> GainRowShape:
         row = self.row
         return {
             "ssl": row.ssl,
@@ -77,10 +78,10 @@ class GainTable:
     datasets: list[str]
     units: dict[str, str]
     rows: list[GainRow]
-    left_out: list[dict[str, Any]]
+    left_out: list[LeftOut]
     metric: str = "gain"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> GainTableShape:
         return {
             "metric": self.metric,
             "fidelity": self.fidelity,

@@ -8,8 +8,9 @@ import math
 from typing import Any
 
 from tabbench.results.record import DIGEST_SINCE, BadRecordError
+from tabbench.values import JsonObject
 
-Line = dict[str, Any]
+Line = JsonObject
 """A record as its line has it, without the digest."""
 _TAIL = b', "digest": "%s"}'
 _LENGTH = 16

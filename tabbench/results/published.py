@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from tabbench.contracts import PublishedCell, Reference
 from tabbench.errors import TabbenchError, unknown
 from tabbench.registry import Registry
+from tabbench.results.json_shapes import CellShape, ComparedCellShape, PublishedShape
 from tabbench.results.selection import RAW
 from tabbench.results.statistics import Missing, Ties, rank_values
 from tabbench.results.tabulate import LOWER_IS_BETTER, Row, ScoreTable
@@ -18,19 +19,19 @@ from tabbench.results.tabulate import LOWER_IS_BETTER, Row, ScoreTable
 class ComparedCell:
     """One row on one dataset, ours and theirs."""
 
-    own: dict[str, Any]
+    own: CellShape
     published: PublishedCell | None
     own_mean: float | None = None
     """Ours in the unit of the published figure; in our own if there is none."""
     difference: float | None = None
     """Own minus published, in the unit of the published figure."""
 
-    def to_json(self) -> dict[str, Any]:
-        published: dict[str, Any] | None = None
+    def to_json(self) -> ComparedCellShape:
+        published: PublishedShape | None = None
         if self.published is not None:
             published = {"mean": self.published.mean, "std": self.published.std, "caveat": self.published.caveat}
             if self.published.protocol:
-                published |= {"protocol": self.published.protocol, "labels": self.published.labels}
+                published["protocol"], published["labels"] = self.published.protocol, self.published.labels
         return {**self.own, "published": published, "own_mean": self.own_mean, "difference": self.difference}
 
 
@@ -52,8 +53,8 @@ class ComparedRow:
         """In the table that prints average ranks, if the row is in several."""
         return next(iter(self.recomputed_ranks.values()), None)
 
-    def to_json(self) -> dict[str, Any]:
-        own = self.own.to_json() if self.own is not None else {"average_rank": None}
+    def to_json(self) -> Mapping[str, object]:
+        own: Mapping[str, object] = self.own.to_json() if self.own is not None else {"average_rank": None}
         cells = {name: cell.to_json() for name, cell in self.cells.items()}
         means = {name: cell.published.mean for name, cell in self.cells.items() if cell.published is not None}
         return {
@@ -81,7 +82,7 @@ class PublishedComparison:
         """A part of it."""
         return replace(self, rows=rows, datasets=datasets)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Mapping[str, object]:
         return {
             **self.table.to_json(),
             "against": self.reference,
@@ -155,7 +156,7 @@ def _dataset_name(name: str, registry: Registry) -> str:
 
 def _compare_cell(own: Row | None, published: PublishedCell | None, dataset: str) -> ComparedCell:
     cell = own.cells.get(dataset) if own is not None else None
-    value = cell.to_json() if cell is not None else {"mean": None, "std": None, "n": 0, "rank": None}
+    value: CellShape = cell.to_json() if cell is not None else {"mean": None, "std": None, "n": 0, "rank": None}
     if published is not None and own is not None and not published.is_like(own.protocol, own.labels):
         published = None
     if cell is None or published is None:

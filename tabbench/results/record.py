@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_type_hints
 
 from tabbench.config import Settings
+from tabbench.contracts.configurable import Diagnostics
 from tabbench.contracts.job import FINAL, Outcome, Status
 from tabbench.experiment.payloads import TuningSummary
 from tabbench.experiment.plan import Origin, Planned
 from tabbench.results.shapes import shape_of
+from tabbench.values import JsonObject
 
 SCHEMA_VERSION = 2
 """Raised when older versions could not read what is written."""
@@ -185,7 +187,7 @@ class Record:
     """Versions, machine, device, threads, peak memory."""
     config: Settings | None = None
     """Resolved settings of method (``ssl``), model and joint method; of a trial those that were tried."""
-    diagnostics: dict[str, Any] | None = None
+    diagnostics: Diagnostics | None = None
     """What method and model had to say about their training."""
     tuning: dict[str, TuningSummary] | None = None
     """How settings were found: one summary per study."""
@@ -236,7 +238,7 @@ class Record:
         except (TypeError, ValueError, AttributeError) as error:
             raise BadRecordError(f"a field has an unexpected content: {' '.join(str(error).split())[:120]}") from None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Plain JSON values, without fields that say nothing."""
         found = {name: getattr(self, name) for name in COLUMNS}
         return {name: _plain(value) for name, value in found.items() if value is not None}

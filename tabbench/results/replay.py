@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+from tabbench.config import PluginSettings
 from tabbench.contracts.split_rule import make_rule
 from tabbench.contracts.weighting import Weighting
 from tabbench.data.sources import resolve_data
@@ -17,7 +18,15 @@ from tabbench.errors import TabbenchError, UsageError
 from tabbench.experiment.controls import NONE, UNTRAINED
 from tabbench.experiment.plan import Plan, Step, make_plan
 from tabbench.experiment.settings import choose
-from tabbench.experiment.spec import READING_ENTRIES, SPLIT_ENTRIES, WEIGHT_ENTRIES, Protocol, Spec, make_spec
+from tabbench.experiment.spec import (
+    READING_ENTRIES,
+    SPLIT_ENTRIES,
+    WEIGHT_ENTRIES,
+    Entries,
+    Protocol,
+    Spec,
+    make_spec,
+)
 from tabbench.registry import Registry, file_revision, make_registry
 from tabbench.results.files import read_experiments
 from tabbench.results.record import Environment, Record
@@ -117,7 +126,7 @@ def prepare_replay(record: Record, results: Path, files: Iterable[Path] = (), da
     _check_files(record, chosen)
     registry = make_registry(chosen)
     found, about_data = _find_data(record, results, registry)
-    given: dict[str, Any] = {
+    given: Entries = {
         "ssl": [record.ssl],
         "model": [record.model],
         "data": [data or found],
@@ -162,13 +171,13 @@ def _check_files(record: Record, files: tuple[Path, ...]) -> None:
         raise UsageError(f"{made}, and {others}: name the file as it was then")
 
 
-def _find_data(record: Record, results: Path, registry: Registry) -> tuple[str, dict[str, Any]]:
+def _find_data(record: Record, results: Path, registry: Registry) -> tuple[str, Entries]:
     """What to write after --data, and how tables were read and split: as in the experiment of the record.
 
     Several experiments may have had files of the same name: the one with the record's content is meant.
     """
-    rules: list[dict[str, Any]] = []
-    files: list[tuple[str, dict[str, Any]]] = []
+    rules: list[Entries] = []
+    files: list[tuple[str, Entries]] = []
     for experiment in read_experiments(results):
         split = {name: experiment[name] for name in SPLIT_ENTRIES if name in experiment}
         weights = {name: experiment[name] for name in WEIGHT_ENTRIES if experiment.get(name)}
@@ -204,7 +213,7 @@ def _goes_by(reference: str, name: str) -> bool:
     return reference == name or reference.endswith(f"/{name}") or Path(reference).name == name
 
 
-def _settings(record: Record, spec: Spec, registry: Registry) -> dict[str, dict[str, Any]]:
+def _settings(record: Record, spec: Spec, registry: Registry) -> PluginSettings:
     """What was not as the preset says, for each plugin of the record."""
     config = record.config or {}
     parts = [("model", record.model, config["model"])]

@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from operator import itemgetter
-from typing import Any
+from typing import Any, cast
 
 from tabbench.contracts.split_rule import DEFAULT_RULE
 from tabbench.errors import UsageError, did_you_mean
 from tabbench.experiment.controls import NONE, UNTRAINED
+from tabbench.results.json_shapes import LeftOut, RecordLine
 from tabbench.results.record import DEFAULTS
 from tabbench.results.store import Store
 
@@ -37,18 +38,18 @@ class Filters:
     protocol: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
 
-    def keep(self, record: Mapping[str, Any]) -> bool:
+    def keep(self, record: Mapping[str, object]) -> bool:
         """Whether to show a record. Raw rows belong to every protocol."""
         return all(
             not wanted or record[name] in wanted or (name == "protocol" and record[name] == RAW)
             for name, wanted in self._items()
         )
 
-    def keep_pair(self, pair: Mapping[str, str]) -> bool:
+    def keep_pair(self, pair: Mapping[str, object]) -> bool:
         """Whether to name a pair that takes no part; what it does not say is not asked for."""
         return all(not wanted or name not in pair or pair[name] in wanted for name, wanted in self._items())
 
-    def matched(self, records: Iterable[Mapping[str, Any]]) -> Filters:
+    def matched(self, records: Iterable[Mapping[str, object]]) -> Filters:
         """The same filters in the words of the records.
 
         Case does not matter, and ``untrained`` stands for the untrained control of every method.
@@ -83,9 +84,9 @@ def _match(name: str, word: str, present: set[str]) -> list[str]:
 class Selection:
     """The records to compare."""
 
-    records: list[dict[str, Any]]
+    records: list[RecordLine]
     fidelity: str | None
-    left_out: list[dict[str, Any]]
+    left_out: list[LeftOut]
     incomplete: Counter[tuple[Any, ...]] = field(default_factory=Counter)
     """How many records of a row on a dataset failed or are flagged; the row as by :func:`row_of`, then the dataset."""
 
@@ -124,13 +125,13 @@ def select_records(
 
 
 def select_from(
-    records: Iterable[dict[str, Any]],
+    records: Iterable[RecordLine],
     *,
     fidelity: str | None = None,
     any_budget: bool = False,
     names: Mapping[str, str] | None = None,
     where: Filters | None = None,
-    skipped: Iterable[dict[str, str]] = (),
+    skipped: Iterable[LeftOut] = (),
 ) -> Selection:
     """Choose what can be compared among records that were read before; ``skipped`` as of ``Store.skipped``."""
     records = _newest(records)
@@ -154,14 +155,27 @@ def select_from(
         if other:
             others[other] += 1
         elif reason:
-            place = {name: record[name] for name in ("ssl", "model", "data", "protocol", "labels", "split", "seed")}
-            selection.left_out.append({"reason": reason, **place, "key": record["key"]})
+            selection.left_out.append(_left_out(record, reason))
             selection.incomplete[*row_of(record), record["data"]] += 1
         else:
             selection.records.append(record)
     selection.left_out.extend({"reason": reason, "records": count} for reason, count in others.items())
     selection.left_out.extend(pair for pair in skipped if where is None or where.keep_pair(pair))
     return selection
+
+
+def _left_out(record: RecordLine, reason: str) -> LeftOut:
+    return {
+        "reason": reason,
+        "key": record["key"],
+        "ssl": record["ssl"],
+        "model": record["model"],
+        "data": record["data"],
+        "protocol": record["protocol"],
+        "labels": record["labels"],
+        "split": record["split"],
+        "seed": record["seed"],
+    }
 
 
 row_of = itemgetter(
@@ -175,14 +189,15 @@ _place_of = itemgetter(
 )  # fmt: skip
 
 
-def read_lines(store: Store, columns: list[str]) -> list[dict[str, Any]]:
+def read_lines(store: Store, columns: list[str]) -> list[RecordLine]:
     """All records of a folder, trials too; objects and lists are JSON texts."""
     table = store.read_table(columns)
     values = [_values(table.column(name), DEFAULTS.get(name)) for name in columns]
-    return [_with_defaults(dict(zip(columns, line, strict=True))) for line in zip(*values, strict=True)]
+    lines = (dict(zip(columns, line, strict=True)) for line in zip(*values, strict=True))
+    return [_with_defaults(cast("RecordLine", line)) for line in lines]
 
 
-def _with_defaults(record: dict[str, Any]) -> dict[str, Any]:
+def _with_defaults(record: RecordLine) -> RecordLine:
     """Records of before these questions could be asked answer them as it was done then."""
     record["protocol"] = record["protocol"] or (RAW if record["ssl"] == NONE else FROZEN)
     record["labels"] = record["labels"] or ALL_LABELS
@@ -207,9 +222,9 @@ def _values(column: Any, default: Any) -> list[Any]:
     return [words[code] for code in encoded.indices.fill_null(-1).to_pylist()]
 
 
-def _newest(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def _newest(records: Iterable[RecordLine]) -> list[RecordLine]:
     """One record for each place in the table: a finished one before a failed one, then the latest."""
-    best: dict[tuple[Any, ...], dict[str, Any]] = {}
+    best: dict[tuple[Any, ...], RecordLine] = {}
     for record in records:
         place = _place_of(record)
         other = best.get(place)
@@ -218,11 +233,11 @@ def _newest(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return list(best.values())
 
 
-def _newness(record: dict[str, Any]) -> tuple[bool, float]:
+def _newness(record: RecordLine) -> tuple[bool, float]:
     return record["status"] == "ok", record["time"]
 
 
-def budget_of(record: Mapping[str, Any]) -> tuple[int, int]:
+def budget_of(record: RecordLine) -> tuple[int, int]:
     """Trials for the SSL side and for the model."""
     return record["ssl_trials"], record["trials"]
 
@@ -239,7 +254,7 @@ def fidelity_order(fidelity: str) -> tuple[int, int, str]:
 
 
 def _other_table(
-    record: dict[str, Any], fidelity: str | None, budget: tuple[int, int] | None, data_keys: Mapping[str, str]
+    record: RecordLine, fidelity: str | None, budget: tuple[int, int] | None, data_keys: Mapping[str, str]
 ) -> str:
     """Why a record belongs to another table than this one; empty if it does not."""
     if record["fidelity"] != fidelity:
@@ -251,7 +266,7 @@ def _other_table(
     return ""
 
 
-def _reason_to_leave_out(record: dict[str, Any]) -> str:
+def _reason_to_leave_out(record: RecordLine) -> str:
     if record["status"] != "ok":
         return f"{record['status']}: {record['error']}"
     if record["flags"] not in (None, "[]"):

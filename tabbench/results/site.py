@@ -30,7 +30,7 @@ from tabbench.results.page.document import chart, document, section
 from tabbench.results.page.evidence import environment_section, rows_section
 from tabbench.results.page.history import learning_curves
 from tabbench.results.page.verdict import make_verdict
-from tabbench.results.page.views import dataset_counts, label_worth, make_view
+from tabbench.results.page.views import PageData, dataset_counts, label_worth, make_view
 from tabbench.results.selection import COLUMNS, Selection, read_lines, select_from
 from tabbench.results.store import Store
 from tabbench.results.tabulate import ScoreTable, tabulate_records
@@ -118,7 +118,7 @@ def _part(selection: Selection, wanted: Any) -> Selection:
     return Selection(records, selection.fidelity, [item for item in left_out if wanted(item)], selection.incomplete)
 
 
-def _data(selection: Selection, table: ScoreTable, *, curves: bool) -> dict[str, Any]:
+def _data(selection: Selection, table: ScoreTable, *, curves: bool) -> PageData:
     views = [{**make_view(selection, table), "labelWorth": label_worth(table)}] if table.rows else []
     found = learning_curves(selection.records) if curves else {"sets": [], "of": 0}
     return {"views": views, "curves": found, "tuning": {"studies": [], "of": 0}, "inspections": []}
@@ -174,7 +174,7 @@ RATING = (
 )
 
 
-def _ranking(table: ScoreTable, data: Mapping[str, Any], pages: Mapping[str, str]) -> str:
+def _ranking(table: ScoreTable, data: PageData, pages: Mapping[str, str]) -> str:
     """One table for each group of rows that share their ranks, the best first."""
     if not data["views"]:
         return "<p>There is no result to show yet.</p>"

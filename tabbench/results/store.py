@@ -22,22 +22,26 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import filelock
 
 from tabbench.contracts.job import content_key
+from tabbench.data.gather import FrozenTable
 from tabbench.errors import Evicted, TabbenchWarning, UsageError
+from tabbench.experiment.protocols import Skipped
 from tabbench.results import artefacts
 from tabbench.results.copy import Copy, open_copy, to_arrow, write_copy
 from tabbench.results.drivers import Presence
 from tabbench.results.files import open_regular, read_experiments
+from tabbench.results.json_shapes import LeftOut
 from tabbench.results.lag import appears
 from tabbench.results.lines import Line, read_line, to_line
 from tabbench.results.locks import Flock, Lease, Lock, LockKind, Pulses
 from tabbench.results.record import SCHEMA_VERSION, BadRecordError, Record, check_fields, is_final
+from tabbench.values import JsonObject
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -119,11 +123,11 @@ class Store:
         os.fsync(self._writer)
 
     def save_experiment(
-        self, spec: dict[str, Any], skipped: Sequence[dict[str, str]] = (), tables: Sequence[dict[str, Any]] = ()
+        self, spec: JsonObject, skipped: Sequence[Skipped] = (), tables: Sequence[FrozenTable] = ()
     ) -> None:
         """Keep the resolved experiment beside its results: pairs that take no part and why, tables as they were."""
-        spec = {**spec, "skipped": list(skipped)} if skipped else spec
-        spec = {**spec, "tables": list(tables)} if tables else spec
+        spec = {**spec, "skipped": [pair.to_json() for pair in skipped]} if skipped else spec
+        spec = {**spec, "tables": [asdict(table) for table in tables]} if tables else spec
         folder = self.folder("experiments")
         text = json.dumps(spec, indent=1, sort_keys=True)
         path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:12]}.json"
@@ -132,24 +136,25 @@ class Store:
             draft.write_text(text + "\n", encoding="utf-8")
             os.replace(draft, path)
 
-    def skipped(self) -> list[dict[str, str]]:
+    def skipped(self) -> list[LeftOut]:
         """Pairs that took no part in the experiments of this folder: ssl, model, protocol, reason."""
-        found: dict[str, dict[str, str]] = {}
+        found: dict[str, LeftOut] = {}
         for experiment in read_experiments(self.root):
             pairs = experiment.get("skipped")
             for pair in pairs if isinstance(pairs, list) else []:
                 if isinstance(pair, dict) and "reason" in pair:
-                    found[json.dumps(pair, sort_keys=True)] = {str(name): str(value) for name, value in pair.items()}
+                    texts = {str(name): str(value) for name, value in pair.items()}
+                    found[json.dumps(pair, sort_keys=True)] = cast("LeftOut", texts)
         return list(found.values())
 
-    def frozen_tables(self) -> list[dict[str, Any]]:
+    def frozen_tables(self) -> list[FrozenTable]:
         """The tables of the experiments in this folder, oldest first: what a suite was when it was first planned."""
         return [
-            {name: str(value) for name, value in table.items()}
+            FrozenTable(**{name: str(table[name]) for name in FrozenTable.names()})
             for experiment in read_experiments(self.root)
             if isinstance(experiment.get("tables"), list)
             for table in experiment["tables"]
-            if isinstance(table, dict)
+            if isinstance(table, dict) and FrozenTable.names() <= table.keys()
         ]
 
     def refresh(self) -> None:

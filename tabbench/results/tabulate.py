@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from tabbench.contracts.metrics import CLASSIFICATION_METRICS, REGRESSION_METRICS
 from tabbench.contracts.metrics import LOWER_IS_BETTER as LOWER_SCORES
 from tabbench.errors import UsageError, did_you_mean
+from tabbench.results.json_shapes import Aside, CellShape, Convention, LeftOut, RecordLine, RowShape, TableShape
 from tabbench.results.selection import ALL_LABELS, FROZEN, RAW, Filters, Selection, budget_of, row_of, select_records
 from tabbench.results.statistics import Interval, Missing, Place, Scores, Ties, mean_interval, rank_rows, rank_values
 
@@ -118,7 +119,7 @@ class Cell:
         values = {place: json.loads(self.scores[place]).get(metric) for place in self.results}
         return Cell(values).mean if values and None not in values.values() else None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> CellShape:
         return {
             "mean": self.mean,
             "std": self.std,
@@ -156,7 +157,7 @@ class Row:
     def uses_labels(self) -> bool:
         return self.group.uses_labels
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> RowShape:
         low, high = self.rank_interval or (None, None)
         return {
             "ssl": self.ssl,
@@ -185,12 +186,12 @@ class ScoreTable:
 
     metric: str
     fidelity: str | None
-    convention: dict[str, Any]
+    convention: Convention
     datasets: list[str]
     units: dict[str, str]
     """For each dataset the metric that its cells hold."""
     rows: list[Row]
-    left_out: list[dict[str, Any]]
+    left_out: list[LeftOut]
     data_notes: dict[str, list[str]] = field(default_factory=dict)
     """What a reader should know of each dataset."""
     criteria: dict[Group, str] = field(default_factory=dict)
@@ -205,8 +206,8 @@ class ScoreTable:
         texts = {text for row in self.rows if (text := row.cells[dataset].counts)}
         return any(0 < (json.loads(text).get("test") or 0) < FEW_TEST_ROWS for text in texts)
 
-    def to_json(self) -> dict[str, Any]:
-        aside = [
+    def to_json(self) -> TableShape:
+        aside: list[Aside] = [
             {"ssl": row.ssl, "model": row.model, "data": name, "results": cell.aside}
             for row in self.rows
             for name, cell in row.cells.items()
@@ -273,7 +274,7 @@ def tabulate_records(
     datasets = sorted(units)
     for row in rows:
         row.cells = {name: row.cells.get(name, Cell()) for name in datasets}
-    convention = {
+    convention: Convention = {
         "ties": ties,
         "missing": missing,
         "common": common,
@@ -313,7 +314,7 @@ def labels_order(labels: str) -> tuple[bool, float]:
         return is_share, 0.0
 
 
-def present_metrics(records: Iterable[Mapping[str, Any]]) -> list[str]:
+def present_metrics(records: Iterable[RecordLine]) -> list[str]:
     """Metrics that some record has."""
     texts = {record["test"] for record in records if record["test"]}
     return sorted({name for text in texts for name, value in json.loads(text).items() if value is not None})
@@ -359,11 +360,16 @@ def _refuse_metric(metric: str, present: list[str]) -> None:
         raise UsageError(f"No record has the metric {metric!r}. There are: {', '.join(present)}, time.")
 
 
-def _make_row(record: Mapping[str, Any]) -> Row:
-    axes = (record[name] for name in ("protocol", "labels", "split_rule", "main_metric", "weights", "uses_labels"))
-    return Row(
-        record["ssl"], record["model"], record["variant"] or "", budget_of(record), record["protocol"], Group(*axes), {}
+def _make_row(record: RecordLine) -> Row:
+    group = Group(
+        record["protocol"],
+        record["labels"],
+        record["split_rule"],
+        record["main_metric"],
+        record["weights"],
+        record["uses_labels"],
     )
+    return Row(record["ssl"], record["model"], record["variant"] or "", budget_of(record), group.protocol, group, {})
 
 
 def _with_raw_rows_in_each_group(rows: list[Row]) -> list[Row]:
@@ -382,7 +388,7 @@ def _with_raw_rows_in_each_group(rows: list[Row]) -> list[Row]:
     return found
 
 
-def _value(record: Mapping[str, Any], metric: str) -> float | None:
+def _value(record: RecordLine, metric: str) -> float | None:
     if metric in ("rank", "score") or metric == record["metric"]:
         return None if record["score"] is None else float(record["score"])
     if metric == "time":

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import pydantic
 
 from tabbench.config import Settings
+from tabbench.contracts.configurable import Diagnostics
 from tabbench.experiment.payloads import TuningSummary
 from tabbench.experiment.plan import Step
 from tabbench.results.record import EncoderScores
@@ -39,7 +40,7 @@ class PretrainArtefact(pydantic.BaseModel):
     encoder: str
     """Hash of the weights."""
     config: Settings
-    diagnostics: dict[str, Any]
+    diagnostics: Diagnostics
     threads: int | None = None
     """Of the job that trained it; version 0.1.0 did not say."""
     reports: list[tuple[int, float]] = []

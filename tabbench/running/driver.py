@@ -177,7 +177,7 @@ class Execution:
         self.plan = plan
         self.store = store
         self.observer = observer
-        self.places: dict[str, Any] = {"store": str(store.root), "cache": str(cache_dir().absolute())}
+        self.places: dict[str, str | float] = {"store": str(store.root), "cache": str(cache_dir().absolute())}
         self.fail_fast = fail_fast
         self.deadline = None if budget is None else time.monotonic() + budget
         # Baselines and small tables come first: there should be something to read after a minute.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from tabbench.contracts.configurable import Diagnostics
 from tabbench.nn.representation_metrics import (
     collapse_ratio,
     embedding_variance,
@@ -25,9 +25,7 @@ SCORED_ROWS = 512
 """Training rows, evenly spread: pairs of rows and singular values take milliseconds."""
 
 
-def score_encoder(
-    encode: Callable[[Table], Representation], table: Table, diagnostics: dict[str, Any]
-) -> EncoderScores:
+def score_encoder(encode: Callable[[Table], Representation], table: Table, diagnostics: Diagnostics) -> EncoderScores:
     """Scores of what ``encode`` makes of training rows; the pretext loss is what the training told."""
     rows = np.linspace(0, len(table) - 1, min(len(table), SCORED_ROWS)).astype(int)
     encoded = torch.from_numpy(np.array(encode(table.take(rows)).array))
@@ -45,7 +43,7 @@ def score_encoder(
     )
 
 
-def pretext_loss(diagnostics: dict[str, Any]) -> float | None:
+def pretext_loss(diagnostics: Diagnostics) -> float | None:
     """The validation loss of the epoch that was kept; None if the method does not tell, or kept untrained weights."""
     losses, best = diagnostics.get("validation_loss"), diagnostics.get("best_epoch")
     if not isinstance(losses, list) or not isinstance(best, int) or not 1 <= best <= len(losses):

@@ -20,6 +20,7 @@ from tabbench.context import Context
 from tabbench.contracts import SSLMethod
 from tabbench.data.prepare import SplitData
 from tabbench.nn import mean_pairwise_distance, mean_pairwise_kl, probe_score, uniformity
+from tabbench.results.json_shapes import InspectionShape, TargetShape
 from tabbench.running.rankings import Rankings
 from tabbench.values import Table
 
@@ -59,17 +60,17 @@ class Inspection:
     snapshots: list[Snapshot]
     training: dict[str, list[float | None]]
     """Curves that the training itself has told, by epoch."""
-    target: dict[str, Any]
+    target: TargetShape
     rankings: Rankings | None = None
     ablation: dict[str, Inspection] = field(default_factory=dict)
     """The same with another setting."""
     source: str = ""
     """Where the encoder is from, if it was not trained for this."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> InspectionShape:
         """What the page draws."""
         snapshots = self.snapshots
-        value: dict[str, Any] = {
+        value: InspectionShape = {
             "ssl": self.ssl,
             "data": self.data,
             "source": self.source,
@@ -96,7 +97,7 @@ class Inspection:
         return value
 
 
-def _part(value: dict[str, Any]) -> dict[str, Any]:
+def _part(value: InspectionShape) -> dict[str, object]:
     return {**value["metrics"], "training": value["training"]}
 
 
@@ -158,7 +159,7 @@ def curves_of(diagnostics: Mapping[str, Any]) -> dict[str, list[float | None]]:
     return found
 
 
-def describe_target(split: SplitData, context: Context, name: str) -> dict[str, Any]:
+def describe_target(split: SplitData, context: Context, name: str) -> TargetShape:
     """The target of the rows on a map: classes by number, or numbers as shares of their range."""
     train = _table(split.train.features)
     y = split.train.y[_chosen(len(train), context)][:DRAWN]

@@ -15,7 +15,7 @@ from tabbench.contracts import DownstreamModel, JointMethod, SSLMethod
 from tabbench.errors import DataError, UsageError
 from tabbench.frames import to_table
 from tabbench.registry import Registry, make_registry
-from tabbench.values import FIRST_LEVEL, Features, Representation, Schema, Table, Task
+from tabbench.values import FIRST_LEVEL, Features, JsonObject, Representation, Schema, Table, Task
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,7 +42,7 @@ class Pipeline:
     model: DownstreamModel
     method_name: str | None = None
     method: AnyEncoder | None = None
-    about: dict[str, Any] = field(default_factory=dict)
+    about: JsonObject = field(default_factory=dict)
     """Where it is from: data, rows, record, versions."""
 
     def predict(self, frame: pd.DataFrame) -> pd.DataFrame:
@@ -84,7 +84,7 @@ class Pipeline:
             numbers = predictions.astype(np.float64) * self.target_std + self.target_mean
             return pd.DataFrame({self.target: numbers}, index=index)
         names = np.array(self.class_names, dtype=object)
-        columns: dict[str, Any] = {self.target: names[predictions.argmax(axis=1)]}
+        columns: dict[str, NDArray[Any]] = {self.target: names[predictions.argmax(axis=1)]}
         columns |= {f"probability_{name}": predictions[:, number] for number, name in enumerate(self.class_names)}
         return pd.DataFrame(columns, index=index)
 
@@ -149,9 +149,9 @@ def load(folder: str | Path, device: str = "cpu", plugins: tuple[str | Path, ...
         raise UsageError(f"{folder} does not hold a pipeline that can be loaded: {_one_line(error)}") from None
 
 
-def _read_about(folder: Path) -> dict[str, Any]:
+def _read_about(folder: Path) -> JsonObject:
     try:
-        about: dict[str, Any] = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+        about: JsonObject = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
         files = dict(about["files"])
         found = about["format"]
     except OSError:
@@ -172,7 +172,7 @@ def _class(registry: Registry, kind: str, name: str) -> Any:
     return registry.load(registry.find(kind, name))
 
 
-def _make(registry: Registry, kind: str, address: dict[str, Any]) -> Any:
+def _make(registry: Registry, kind: str, address: JsonObject) -> Any:
     found = _class(registry, kind, address["name"])
     return found(found.Config.resolve(address["config"], address["name"]))
 

@@ -16,12 +16,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import psutil
 
 from tabbench.contracts.executors import Limits
 from tabbench.contracts.job import Job, Outcome
+from tabbench.values import JsonObject
 
 GRACE = 2.0
 """Seconds beyond the timeout in which a job may notice the deadline itself, before it is killed."""
@@ -30,7 +30,8 @@ TAIL = 4000
 JOIN = 2.0
 """Seconds to wait for threads and processes that should end at once."""
 KEEPER = Path(__file__).with_name("keeper.py")
-Message = dict[str, Any]
+Message = JsonObject
+"""A line between driver and worker."""
 
 
 def worker_command(log: Path, python: str = sys.executable) -> list[str]:

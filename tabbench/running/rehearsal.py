@@ -6,11 +6,12 @@ import os
 import signal
 import socket
 import time
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import pydantic
 
 from tabbench.context import Context
+from tabbench.values import JsonObject
 
 
 class RehearsalPayload(pydantic.BaseModel):
@@ -31,25 +32,26 @@ class RehearsalPayload(pydantic.BaseModel):
     cache: str = ""
     trial: bool = True
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return self.model_dump(mode="json")
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Self:
+    def from_json(cls, value: JsonObject) -> Self:
         return cls.model_validate(value)
 
 
-def rehearse(payload: RehearsalPayload, context: Context) -> dict[str, Any]:
+def rehearse(payload: RehearsalPayload, context: Context) -> dict[str, int | str]:
     """Do it; who did it, and where."""
-    me = {"pid": os.getpid(), "host": socket.gethostname(), "echo": payload.echo}
+    pid = os.getpid()
+    me: dict[str, int | str] = {"pid": pid, "host": socket.gethostname(), "echo": payload.echo}
     for epoch in range(payload.epochs):
         time.sleep(payload.seconds)
-        context.report(epoch + 1, payload.epochs, validation=float(epoch + 1), pid=me["pid"])  # type: ignore[arg-type]
+        context.report(epoch + 1, payload.epochs, validation=float(epoch + 1), pid=pid)
     match payload.then:
         case "fail":
             raise RuntimeError("the rehearsal was told to fail")
         case "crash":
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)
         case "hang":
             time.sleep(3600)
         case "eat":

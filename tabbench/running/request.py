@@ -101,7 +101,7 @@ def plan_request(
     plan = make_plan(spec, registry, manifests)
     for skipped in plan.skipped:
         say(f"skipped: {skipped}")
-    store.save_experiment(spec.to_json(), [skipped.to_json() for skipped in plan.skipped], tables)
+    store.save_experiment(spec.to_json(), plan.skipped, tables)
     return plan
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tabbench.config import PluginSettings
 from tabbench.context import Context
 from tabbench.contracts import (
     BackboneMethod,
@@ -29,6 +30,7 @@ from tabbench.contracts import (
     SSLMethod,
     TrainableEncoder,
 )
+from tabbench.contracts.configurable import Diagnostics
 from tabbench.contracts.job import is_usable
 from tabbench.contracts.metrics import LOWER_IS_BETTER, main_metric, score_predictions
 from tabbench.data.prepare import SplitData
@@ -62,7 +64,7 @@ from tabbench.running.features import (
 )
 from tabbench.running.rehearsal import RehearsalPayload, rehearse
 from tabbench.running.surroundings import Surroundings
-from tabbench.values import Features, Labelled
+from tabbench.values import Features, JsonObject, Labelled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -85,7 +87,7 @@ class TrialResult:
 class FitResult:
     """What a result adds to its record; the fields are those of ``Record``."""
 
-    config: dict[str, Any]
+    config: PluginSettings
     task: str
     metric: str
     score: float | None
@@ -98,10 +100,10 @@ class FitResult:
     encoder_scores: EncoderScores | None
     seconds: dict[str, float]
     environment: Environment
-    diagnostics: dict[str, Any]
+    diagnostics: dict[str, Diagnostics]
     tuning: dict[str, TuningSummary]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         tuning = {part: summary.model_dump() for part, summary in self.tuning.items()}
         return {**asdict(replace(self, tuning={})), "tuning": tuning}
 
@@ -113,7 +115,7 @@ def do_job(
     report: Reporter | None = None,
     interrupt: Callable[[], None] | None = None,
     surroundings: Surroundings | None = None,
-) -> dict[str, Any]:
+) -> JsonObject:
     """Do the work of a job. The result is JSON; artefacts are in the store. ``tabbench.run_job`` is for the public."""
     surroundings = surroundings or Surroundings()
     context = Context(
@@ -233,9 +235,7 @@ class Reports:
             self.report(step, total, metrics)
 
 
-def encode(
-    key: str, payload: EncodePayload, store: Store, context: Context, surroundings: Surroundings
-) -> dict[str, Any]:
+def encode(key: str, payload: EncodePayload, store: Store, context: Context, surroundings: Surroundings) -> JsonObject:
     """Encode all rows with a stored encoder, piece by piece into memory-mapped files."""
     encoder = store.open_artefact("pretrain", payload.encoder)
     method = load_class(payload.method).load(encoder, context.device)
@@ -344,7 +344,7 @@ def _count(split: SplitData, about: PretrainArtefact | None) -> Counts:
     )
 
 
-def calibrate(payload: CalibratePayload, context: Context) -> dict[str, Any]:
+def calibrate(payload: CalibratePayload, context: Context) -> dict[str, float]:
     """How long the training of another job would take."""
     model = make(payload.model) if payload.model else None
     plugin: Any = make(payload.plugin) if payload.plugin else model
@@ -373,7 +373,7 @@ def train_learner(
     return joint
 
 
-def _told(diagnostics: dict[str, Any], surroundings: Surroundings) -> dict[str, Any]:
+def _told(diagnostics: Diagnostics, surroundings: Surroundings) -> Diagnostics:
     """What training had to say, and what it changed beyond its own work."""
     changes = surroundings.changes()
     return {**_json_values(diagnostics), **({"surroundings": changes} if changes else {})}

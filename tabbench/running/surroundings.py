@@ -62,7 +62,7 @@ def _put_back_environment(variables: Mapping[str, str]) -> None:
     os.environ.update(variables)
 
 
-def _handlers() -> dict[str, Any]:
+def _handlers() -> dict[str, object]:
     return {number.name: signal.getsignal(number) for number in signal.Signals}
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
+from tabbench.contracts.configurable import Diagnostics
 from tabbench.contracts.metrics import main_metric
 from tabbench.nn import is_collapsed
 from tabbench.results.record import Scores
@@ -83,7 +84,7 @@ def check_scores(split: SplitData, on_validation: Scores, on_test: Scores) -> li
     return [VALIDATION_IS_TEST] if shared or same else []
 
 
-def check_training(*diagnostics: dict[str, Any]) -> list[str]:
+def check_training(*diagnostics: Diagnostics) -> list[str]:
     """Flags for trainings that were over before they began, by the number of epochs they tell of.
 
     A plugin can raise flags of its own, for instance for a mode that must not be ranked: ``diagnostics["flags"]``. It

@@ -183,7 +183,7 @@ class Study:
     def _to_optuna(self, trial: Trial, state: optuna.trial.TrialState) -> optuna.trial.FrozenTrial:
         import optuna
 
-        params: dict[str, Any] = {}
+        params: dict[str, object] = {}
         distributions: dict[str, optuna.distributions.BaseDistribution] = {}
         for name, range_ in self.space.items():
             distribution, value = distribution_of(range_), to_optuna(range_, trial.config[name])

@@ -30,7 +30,6 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 from tabbench import __version__
 from tabbench.contracts.executors import Limits
@@ -38,6 +37,7 @@ from tabbench.contracts.job import Job
 from tabbench.errors import Evicted, Pruned
 from tabbench.results.lag import appears
 from tabbench.running.jobs import cpu_model, run_job
+from tabbench.values import JsonObject
 
 REPORT_EVERY = 0.2
 """Seconds between two progress messages: a fast training must not drown its driver."""
@@ -59,7 +59,7 @@ class Worker:
         os.dup2(descriptor, 1)
         os.dup2(descriptor, 2)
         faulthandler.enable()
-        self.messages: queue.Queue[dict[str, Any]] = queue.Queue()
+        self.messages: queue.Queue[JsonObject] = queue.Queue()
         self.pruned: set[str] = set()
         self.leaving = ""
 
@@ -75,7 +75,7 @@ class Worker:
                 self.messages.put(message)
         os._exit(0)
 
-    def send(self, message: dict[str, Any]) -> None:
+    def send(self, message: JsonObject) -> None:
         self.out.write(json.dumps(message) + "\n")
 
     def run(self) -> None:

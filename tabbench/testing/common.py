@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tabbench.config import Choice, Float, Int, Range
+from tabbench.config import Choice, Float, Int, Range, Settings
 from tabbench.errors import TabbenchError, UsageError
 from tabbench.testing.subject import CheckFailed, Skipped, Subject
 
@@ -200,7 +200,7 @@ def check_random_settings_are_valid(subject: Subject) -> None:
     subject.note = f"{share:.0%} of {N_SAMPLES} are valid" if share < 1 else ""
 
 
-def draw_settings(space: Mapping[str, Range], generator: random.Random) -> dict[str, Any]:
+def draw_settings(space: Mapping[str, Range], generator: random.Random) -> Settings:
     """One point of a search space, uniform in each range."""
     return {name: _draw(search, generator) for name, search in space.items()}
 

@@ -17,6 +17,7 @@ from made_records import write_records
 
 from tabbench.registry import make_registry
 from tabbench.results.formats.scores import score_grid
+from tabbench.results.json_shapes import InspectionShape
 from tabbench.results.page import make_page
 from tabbench.results.page.inspection import make_inspection_page
 from tabbench.results.site import make_site, write_site
@@ -59,10 +60,10 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     (folder / "report.html").write_text(make_page(store)[0], encoding="utf-8")
     write_site(make_site([folder / "results"], make_registry()), folder / "site")
     epochs = [0, 1, 2]
-    one = {
+    one: InspectionShape = {
         "ssl": EVIL, "data": "wine", "source": "",
-        "target": {"kind": "class", "values": [0, 1, 1], "names": ["a", EVIL]},
-        "metrics": {"epoch": epochs, **{name: [1.0, 2.0, 3.0] for name in ("kl", "distance", "uniformity", "probe")}},
+        "target": {"kind": "class", "name": "y", "values": [0, 1, 1], "names": ["a", EVIL]},
+        "metrics": {name: [0.0, 1.0, 2.0] for name in ("epoch", "kl", "distance", "uniformity", "probe")},
         "training": {"loss": [2.0, 1.0]},
         "ablation": {"n_reg=0": {"epoch": epochs, "kl": [1.0, 0.5, 0.1], "training": {}}},
         "maps": [{"epoch": epoch, "points": [[0, epoch], [1, 1], [2, 0]]} for epoch in epochs],

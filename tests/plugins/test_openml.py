@@ -463,17 +463,17 @@ def test_a_suite_in_a_results_folder_stays_what_it_was(frame: pd.DataFrame, whol
     with serve(world):
         manifests = find_data(["openml/s/5"], whole)
         frozen = freeze(["openml/s/5"], manifests, whole)
-        assert [(table["name"], table["reference"]) for table in frozen] == [
+        assert [(table.name, table.reference) for table in frozen] == [
             ("openml/t/7", "openml/s/5"),
             ("openml/t/8", "openml/s/5"),
         ]
-        assert [table["sha256"] for table in frozen] == [manifest.sha256 for manifest in manifests]
+        assert [table.sha256 for table in frozen] == [manifest.sha256 for manifest in manifests]
         world.suites[5] = [8]
         find_sources("openml/s/5", whole, refresh=True)
         lines: list[str] = []
         assert find_data(["openml/s/5"], whole, frozen=frozen, say=lines.append) == manifests
         assert lines == ["openml/s/5 has changed since this experiment was planned: its 2 tables of then are used"]
-        frozen[1]["key"] = "0" * 64
+        frozen[1] = replace(frozen[1], key="0" * 64)
         with pytest.raises(DataError, match="openml/t/8 is not the table that this results folder has results of"):
             find_data(["openml/s/5"], whole, frozen=frozen)
 

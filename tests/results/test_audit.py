@@ -197,7 +197,7 @@ def test_one_value_for_all_seeds_is_a_spread_of_zero(tmp_path: Path) -> None:
 def test_one_value_is_explained_where_it_has_few_digits(tmp_path: Path) -> None:
     found = audit_lines(tmp_path, seeds(["0.47"] * 6))
     assert found.findings == ()
-    assert [(item["check"], item["count"]) for item in found.by_chance] == [("zero-spread", 1)]
+    assert [(item.check, item.count) for item in found.by_chance] == [("zero-spread", 1)]
 
 
 def test_a_standard_deviation_of_zero_is_a_spread_of_zero_if_it_has_the_digits_to_tell(tmp_path: Path) -> None:

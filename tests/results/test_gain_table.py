@@ -57,21 +57,25 @@ def test_controls_are_of_the_same_model_labels_protocol_and_settings(tmp_path: P
         {"ssl": "untrained:a", "score": 0.4, "protocol": "frozen", "labels": "10%", "variant": "a.dim=8 mlp.lr=0.1"},
     ]
     row = next(row for row in make(tmp_path, records).rows if row.row.ssl == "a")
-    cell = row.cells["wine"].to_json()
-    assert cell["to_none"]["mean"] == pytest.approx(0.3)
-    assert cell["to_untrained"]["mean"] == pytest.approx(0.1)
+    cell = row.cells["wine"]
+    assert cell.to_none
+    assert cell.to_none.mean == pytest.approx(0.3)
+    assert cell.to_untrained
+    assert cell.to_untrained.mean == pytest.approx(0.1)
     assert split_settings("a.dim=8 mlp.lr=0.1 mlp.name=x y", "mlp") == ("a.dim=8", "mlp.lr=0.1 mlp.name=x y")
 
 
 def test_a_method_that_uses_labels_has_a_gain_over_raw_features(tmp_path: Path) -> None:
     (row,) = make(tmp_path, [{"ssl": "p", "uses_labels": True, "score": 0.7}, {"ssl": "none", "score": 0.6}]).rows
-    assert row.cells["wine"].to_json()["to_none"]["mean"] == pytest.approx(0.1)
+    assert (gain := row.cells["wine"].to_none)
+    assert gain.mean == pytest.approx(0.1)
 
 
 def test_a_filter_on_methods_does_not_lose_their_controls(tmp_path: Path) -> None:
     records = [{"ssl": "a", "score": 0.9}, {"ssl": "b", "score": 0.8}, {"ssl": "none", "score": 0.5}]
     (row,) = make(tmp_path, records, where=Filters(ssl=("a",))).rows
-    assert row.cells["wine"].to_json()["to_none"]["mean"] == pytest.approx(0.4)
+    assert (gain := row.cells["wine"].to_none)
+    assert gain.mean == pytest.approx(0.4)
 
 
 def test_the_promised_json_shape(tmp_path: Path) -> None:

@@ -8,10 +8,9 @@ The checks are pure: they see runs, and no file. What rounding and small test pa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from tabbench.results.audit.cells import filled_cells
 from tabbench.results.audit.collecting import Collection
@@ -93,6 +92,26 @@ CHECKS = (
 
 
 @dataclass(frozen=True)
+class ByChance:
+    """What looks like a finding, but can come about by chance."""
+
+    check: str
+    what: str
+    count: int
+    total: int
+    unit: str
+
+
+@dataclass(frozen=True)
+class NotChecked:
+    """A check that had nothing to look at."""
+
+    check: str
+    what: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class Audit:
     """What was looked at, and what was found."""
 
@@ -100,21 +119,21 @@ class Audit:
     runs: int
     datasets: int
     findings: tuple[Finding, ...]
-    by_chance: tuple[dict[str, Any], ...]
-    """What looks like a finding and is not one, by check: ``check``, ``what``, ``count``, ``total``, ``unit``."""
-    not_checked: tuple[dict[str, str], ...]
-    """Checks that had nothing to look at: ``check``, ``what``, ``reason``."""
+    by_chance: tuple[ByChance, ...]
+    """What looks like a finding and is not one."""
+    not_checked: tuple[NotChecked, ...]
+    """Checks that had nothing to look at."""
     left_out: tuple[str, ...]
     """What was not looked at, in lines for people."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Mapping[str, object]:
         return {
             "files": self.files,
             "runs": self.runs,
             "datasets": self.datasets,
-            "findings": [finding.to_json() for finding in self.findings],
-            "by_chance": list(self.by_chance),
-            "not_checked": list(self.not_checked),
+            "findings": [asdict(finding) for finding in self.findings],
+            "by_chance": [asdict(each) for each in self.by_chance],
+            "not_checked": [asdict(each) for each in self.not_checked],
             "left_out": list(self.left_out),
         }
 
@@ -142,10 +161,10 @@ def audit_files(paths: Sequence[Path], mapping: Path | None = None) -> Audit:
         len({run.dataset for run in scored}),
         tuple(make_finding(check, look) for check, look in seen if look.found),
         tuple(
-            {"check": c.name, "what": c.what, "count": look.by_chance, "total": look.total, "unit": c.unit}
-            for c, look in seen
+            ByChance(check.name, check.what, look.by_chance, look.total, check.unit)
+            for check, look in seen
             if look.by_chance
         ),
-        tuple({"check": c.name, "what": c.what, "reason": look} for c, look in looks if isinstance(look, str)),
+        tuple(NotChecked(check.name, check.what, look) for check, look in looks if isinstance(look, str)),
         collection.left_out,
     )

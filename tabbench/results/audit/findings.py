@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from tabbench.results.audit.release import Release
 from tabbench.results.audit.runs import Run
@@ -61,9 +60,6 @@ class Finding:
     unit: str
     why: str
     examples: tuple[Example, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def make_finding(check: Check, look: Look) -> Finding:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tabbench.results.escaping import escape_csv, json_values
@@ -50,15 +50,16 @@ def make_grid(made: Tabular, by: By | None = None) -> Grid:
     return gain_grid(made) if isinstance(made, GainTable) else compared_grid(made)
 
 
-def _to_json(made: Tabular, by: By | None) -> dict[str, Any]:
-    value = made.to_json()
+def _to_json(made: Tabular, by: By | None) -> Mapping[str, object]:
     if by == "labels" and isinstance(made, ScoreTable):
+        table = made.to_json()
         found = equivalences(made)
-        for row, told in zip(made.rows, value["rows"], strict=True):
+        for row, told in zip(made.rows, table["rows"], strict=True):
             for name, cell in told["cells"].items():
                 equal = found.get((id(row), name))
                 cell["label_equivalence"] = None if equal is None else {**vars(equal), "text": str(equal)}
-    return value if by is None else {**value, "by": by}
+        return {**table, "by": by}
+    return made.to_json() if by is None else {**made.to_json(), "by": by}
 
 
 def table_lines(made: Tabular) -> list[list[Any]]:

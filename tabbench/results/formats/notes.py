@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import string
 from collections import Counter
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
+from tabbench.results.json_shapes import LeftOut
 from tabbench.results.selection import RAW, describe_budget
 from tabbench.results.tabulate import FEW_TEST_ROWS
 
@@ -120,7 +121,7 @@ def settings_notes(rows: Iterable[Row]) -> list[str]:
     return [f"[{mark}] {variant}" for variant, mark in variant_marks(rows).items() if mark != variant]
 
 
-def left_out_notes(left_out: list[dict[str, Any]]) -> list[str]:
+def left_out_notes(left_out: Sequence[LeftOut]) -> list[str]:
     """A line for each reason, with the rows that it hit."""
     lines = [f"left out: {_records(item['records'])}, {item['reason']}" for item in left_out if "records" in item]
     places: dict[str, Counter[str]] = {}
@@ -134,7 +135,7 @@ def left_out_notes(left_out: list[dict[str, Any]]) -> list[str]:
     return lines + [f"skipped: {text}" for text in skipped_pairs(left_out)]
 
 
-def skipped_pairs(left_out: list[dict[str, Any]]) -> list[str]:
+def skipped_pairs(left_out: Sequence[LeftOut]) -> list[str]:
     """Pairs that took no part, and why."""
     found = []
     for item in left_out:

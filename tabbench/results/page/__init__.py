@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tabbench import __version__
 from tabbench.experiment.controls import NONE
@@ -19,6 +19,7 @@ from tabbench.results.files import read_json
 from tabbench.results.formats import make_grid
 from tabbench.results.formats.layouts import to_html
 from tabbench.results.gains import gains_of
+from tabbench.results.json_shapes import InspectionShape, RecordLine
 from tabbench.results.page import evidence
 from tabbench.results.page.document import chart, document, section
 from tabbench.results.page.history import learning_curves, tuning_history
@@ -118,13 +119,13 @@ def make_page(
     return document("tabbench report", body, data, sections), tables[0]
 
 
-def _select(results: list[dict[str, Any]], fidelity: str, any_budget: bool, where: Filters | None) -> Selection:
+def _select(results: list[RecordLine], fidelity: str, any_budget: bool, where: Filters | None) -> Selection:
     kept = [record for record in results if where is None or where.matched(results).keep(record)]
     there = any(record["fidelity"] == fidelity for record in kept)
     return select_from(kept, fidelity=fidelity, any_budget=any_budget) if there else Selection([], fidelity, [])
 
 
-def _failed(results: list[dict[str, Any]], selections: Sequence[Selection]) -> list[dict[str, Any]]:
+def _failed(results: list[RecordLine], selections: Sequence[Selection]) -> list[RecordLine]:
     keys = {item["key"] for selection in selections for item in selection.left_out if "key" in item}
     return [record for record in results if record["key"] in keys]
 
@@ -153,8 +154,8 @@ def _body(
     store: Store,
     selection: Selection,
     table: ScoreTable,
-    shown: list[dict[str, Any]],
-    failed: list[dict[str, Any]],
+    shown: list[RecordLine],
+    failed: list[RecordLine],
     published: list[PublishedComparison],
 ) -> str:
     verdict = make_verdict(table, gains_of(selection))
@@ -198,7 +199,7 @@ def _bare(grid: Any) -> Any:
     return replace(grid, notes=[])
 
 
-def _facts(table: ScoreTable, shown: list[dict[str, Any]]) -> str:
+def _facts(table: ScoreTable, shown: list[RecordLine]) -> str:
     methods = {row.ssl for row in table.rows if row.ssl != NONE}
     splits = {record["split"] for record in shown}
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
@@ -214,7 +215,7 @@ def _facts(table: ScoreTable, shown: list[dict[str, Any]]) -> str:
     return f'<ul class="facts">{items}<li>made {now} by tabbench {escape(__version__)}</li></ul>'
 
 
-def _evidence(store: Store, table: ScoreTable, shown: list[dict[str, Any]]) -> str:
+def _evidence(store: Store, table: ScoreTable, shown: list[RecordLine]) -> str:
     return (
         evidence.data_section(shown)
         + evidence.notes_section(table.data_notes)
@@ -225,14 +226,14 @@ def _evidence(store: Store, table: ScoreTable, shown: list[dict[str, Any]]) -> s
     )
 
 
-def stored_inspections(store: Store) -> list[dict[str, Any]]:
+def stored_inspections(store: Store) -> list[InspectionShape]:
     """What ``tabbench inspect`` has left in the folder; a file that is not one is passed over."""
-    found = []
+    found: list[InspectionShape] = []
     for path in sorted((store.root / "inspections").glob("*.json"))[:20]:
         try:
             one = read_json(path)
         except (OSError, ValueError):
             continue
         if isinstance(one, dict) and {"ssl", "data", "metrics"} <= set(one):
-            found.append(one)
+            found.append(cast("InspectionShape", one))
     return found

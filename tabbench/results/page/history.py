@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tabbench.results.page.views import short
+from tabbench.results.page.views import PageData, short
 
 POINTS = 60
 """Of a curve on a page; longer ones are thinned."""
@@ -16,9 +16,9 @@ STUDIES = 300
 """How many searches a page shows."""
 
 
-def learning_curves(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def learning_curves(records: Sequence[Mapping[str, Any]]) -> PageData:
     """Curves over epochs: one set for each pretraining, and one for each model, of the first split and seed."""
-    found: dict[tuple[str, ...], dict[str, Any]] = {}
+    found: dict[tuple[str, ...], PageData] = {}
     for record in sorted(records, key=lambda record: (record["split"], record["seed"] or 0)):
         about = (record["data"], record["ssl"], record["protocol"], record["labels"], record["variant"] or "")
         names = {"ssl": about, "model": (*about, record["model"])}
@@ -60,7 +60,7 @@ def _is_number(value: object) -> bool:
     return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
 
 
-def tuning_history(trials: Sequence[Mapping[str, Any]], records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def tuning_history(trials: Sequence[Mapping[str, Any]], records: Sequence[Mapping[str, Any]]) -> PageData:
     """The trials of each study: [number, value, status]; trial 0 has the default settings."""
     roles: dict[str, tuple[str, Mapping[str, Any]]] = {}
     for record in records:

@@ -7,13 +7,14 @@ import re
 from typing import Any
 
 from tabbench.results.escaping import escape_html as escape
+from tabbench.results.json_shapes import InspectionShape
 from tabbench.results.page.document import document, section
 from tabbench.results.page.evidence import table_of
 from tabbench.results.store import Store
 from tabbench.results.writing import write_file
 
 
-def make_inspection_page(one: dict[str, Any]) -> str:
+def make_inspection_page(one: InspectionShape) -> str:
     """Curves, maps, tokens and features of one inspection, in the shape of ``Inspection.to_json``."""
     metrics = one["metrics"]
     last = len(metrics["epoch"]) - 1
@@ -42,7 +43,7 @@ def _numbers(metrics: dict[str, list[Any]]) -> str:
     return f"<details><summary>The numbers</summary>{table}</details>"
 
 
-def _features(one: dict[str, Any]) -> str:
+def _features(one: InspectionShape) -> str:
     told = one.get("features")
     if not told:
         return ""
@@ -54,7 +55,7 @@ def _features(one: dict[str, Any]) -> str:
     return section("features", "Features", table_of(["feature", *measures], lines, "Features"), lead)
 
 
-def keep_inspection(store: Store, one: dict[str, Any]) -> None:
+def keep_inspection(store: Store, one: InspectionShape) -> None:
     """Leave an inspection in a results folder, for its report; a newer one of the same pair replaces it."""
     name = re.sub(r"[^\w.-]", "_", f"{one['ssl']}-{one['data']}")[:120]
     write_file(store.folder("inspections") / f"{name}.json", json.dumps(one, allow_nan=False))

@@ -66,7 +66,11 @@ def group_title(group: Group) -> str:
     return ", ".join(words)
 
 
-def make_view(selection: Selection, table: ScoreTable) -> dict[str, Any]:
+PageData = dict[str, Any]
+"""What the script of a page reads: JSON, of short keys and lists, because there is much of it."""
+
+
+def make_view(selection: Selection, table: ScoreTable) -> PageData:
     """Everything of one fidelity; ``table`` is its rank table with intervals, and gives the order of all lists."""
     order = {_identity(row): number for number, row in enumerate(table.rows)}
     groups = table.groups
@@ -101,7 +105,7 @@ def _identity(row: Row) -> tuple[Any, ...]:
     return row.ssl, row.model, row.variant, row.budget, row.protocol, row.group
 
 
-def _dataset(table: ScoreTable, name: str) -> dict[str, Any]:
+def _dataset(table: ScoreTable, name: str) -> PageData:
     counts = dataset_counts(table, name)
     unit = table.units[name]
     return {
@@ -115,18 +119,18 @@ def _dataset(table: ScoreTable, name: str) -> dict[str, Any]:
     }
 
 
-def dataset_counts(table: ScoreTable, name: str) -> dict[str, Any]:
+def dataset_counts(table: ScoreTable, name: str) -> dict[str, int]:
     """Counts of rows of a dataset, as the record with the most labels has them."""
     texts = {text for row in table.rows if (text := row.cells[name].counts)}
-    found: list[dict[str, Any]] = [json.loads(text) for text in texts]
+    found: list[dict[str, int]] = [json.loads(text) for text in texts]
     return max(found, key=lambda counts: counts.get("train") or 0, default={})
 
 
-def _group(table: ScoreTable, group: Group) -> dict[str, Any]:
+def _group(table: ScoreTable, group: Group) -> PageData:
     return {"title": group_title(group), **group._asdict(), "criterion": table.criteria.get(group, "")}
 
 
-def _row(row: Row, groups: Sequence[Group], table: ScoreTable) -> dict[str, Any]:
+def _row(row: Row, groups: Sequence[Group], table: ScoreTable) -> PageData:
     low, high = row.rank_interval or (None, None)
     several_labels = len({group.labels for group in groups}) > 1
     return {
@@ -177,7 +181,7 @@ def _halves(cells: Sequence[Cell]) -> list[float | None]:
     return [None if np.isnan(half) else float(half) for half in halves]
 
 
-def _gains(made: GainTable, order: Mapping[tuple[Any, ...], int], datasets: Sequence[str]) -> list[dict[str, Any]]:
+def _gains(made: GainTable, order: Mapping[tuple[Any, ...], int], datasets: Sequence[str]) -> list[PageData]:
     found = []
     for gain in made.rows:
         number = order.get(_identity(gain.row))
@@ -202,7 +206,7 @@ def _gain(gain: Gain | None) -> list[Any] | int:
     return [*numbers, gain.n, gain.verdict, short(gain.percent, 3)]
 
 
-def _statistics(table: ScoreTable, times: ScoreTable, group: Group) -> dict[str, Any]:
+def _statistics(table: ScoreTable, times: ScoreTable, group: Group) -> PageData:
     """What is said of a group over its datasets; rows by their numbers in the table."""
     numbers = [number for number, row in enumerate(table.rows) if row.group == group]
     rows = [table.rows[number] for number in numbers]
@@ -220,7 +224,7 @@ def _statistics(table: ScoreTable, times: ScoreTable, group: Group) -> dict[str,
     }
 
 
-def _difference(tested: Any, numbers: Sequence[int]) -> dict[str, Any]:
+def _difference(tested: Any, numbers: Sequence[int]) -> PageData:
     """A critical-difference diagram, or why there is none."""
     if not isinstance(tested, Friedman):
         return {"reason": tested.reason}
@@ -233,7 +237,7 @@ def _difference(tested: Any, numbers: Sequence[int]) -> dict[str, Any]:
     }
 
 
-def _wins(scores: Scores[int], numbers: Sequence[int], rows: Sequence[Row]) -> dict[str, Any]:
+def _wins(scores: Scores[int], numbers: Sequence[int], rows: Sequence[Row]) -> PageData:
     """Who beats whom on how many datasets: of the best rows, if there are many."""
     best = sorted(scores.rows, key=lambda place: rows[place].average_rank or len(rows))[:WIN_ROWS]
     several = any(len(here.starts) > 1 for here in scores.by_dataset.values())
@@ -245,7 +249,7 @@ def _wins(scores: Scores[int], numbers: Sequence[int], rows: Sequence[Row]) -> d
     return {"rows": [numbers[place] for place in best], "cells": lines, "rule": matrix.rule, "of": len(rows)}
 
 
-def _tradeoff(rows: Sequence[Row], numbers: Sequence[int], times: ScoreTable) -> dict[str, Any]:
+def _tradeoff(rows: Sequence[Row], numbers: Sequence[int], times: ScoreTable) -> PageData:
     """Average rank against seconds, over the datasets that all rows have."""
     seconds_of = {_identity(row): row for row in times.rows}
     complete = [name for name in times.datasets if all(row.cells[name].n for row in rows if name in row.cells)]

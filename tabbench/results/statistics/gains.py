@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
+from tabbench.results.json_shapes import GainShape
 from tabbench.results.statistics.scores import DIGITS, DatasetScores, Flags, Floats, Place, R, Scores
 
 Verdict = Literal["helps", "hurts", "not shown", "not estimable"]
@@ -35,7 +36,7 @@ class Gain(Interval):
     percent: float | None
     """The mean in percent of the control's error; None if that error is 0."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> GainShape:
         """The promised shape of a cell of the gain table."""
         return {"mean": self.mean, "low": self.low, "high": self.high, "n": self.n, "verdict": self.verdict}
 
