@@ -9,26 +9,31 @@ from typing import Annotated, Any, TypeVar
 import typer
 import typer.core
 
+from tabbench.cli.completion import offer
+
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 Options = TypeVar("Options")
 
 
-class _FlagsWithoutType:
-    """In the help a flag is its name alone, not ``--offline <bool>``."""
+class _Parameters:
+    """In the help a flag is its name alone, not ``--offline <bool>``. Names are completed by the shell."""
+
+    name: str | None
 
     def get_params(self, ctx: Any) -> list[Any]:
         found: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         for parameter in found:
             if getattr(parameter, "is_flag", False) and parameter.metavar is None:
                 parameter.metavar = ""
+            offer(self.name or "", parameter)
         return found
 
 
-class _Command(_FlagsWithoutType, typer.core.TyperCommand):
+class _Command(_Parameters, typer.core.TyperCommand):
     pass
 
 
-class _Group(_FlagsWithoutType, typer.core.TyperGroup):
+class _Group(_Parameters, typer.core.TyperGroup):
     pass
 
 
