@@ -1,6 +1,6 @@
-"""tabbench: a benchmark harness for self-supervised learning on tabular data whose tables can be believed.
+"""tabbench: a benchmark harness for self-supervised learning on tabular data, with tables you can trust.
 
-What stands in ``__all__``, with ``tabbench.nn`` and ``tabbench.testing``, is what plugins may use.
+Plugins may use the names in ``__all__``, ``tabbench.nn`` and ``tabbench.testing``.
 """
 
 from importlib import import_module
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0.dev0"
 
-# pydantic and numpy cost a third of the time that `tabbench list` may take: what needs them is imported on first use.
+# pydantic and numpy would take a third of the time `tabbench list` may take, so their users are imported lazily.
 _HOMES = {
     "tabbench.api": ("run",),
     "tabbench.config": ("Choice", "Config", "Float", "Int", "NetworkConfig", "load_presets"),
@@ -86,7 +86,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name == "results":  # the package is the function that opens a results folder
+    if name == "results":  # the name belongs to the function that opens a results folder, not to the package
         return import_module("tabbench.results")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'tabbench' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""The Python face: ``tabbench.run`` does what the command of that name does, and returns the results."""
+"""The Python API: ``tabbench.run`` does what the command does, and returns the results."""
 
 from __future__ import annotations
 
@@ -35,29 +35,29 @@ def run(
     progress: bool = True,
     **entries: Any,
 ) -> Results:
-    """Run the cross-product of SSL methods, models and datasets; what is stored already is not run again.
+    """Run all combinations of SSL methods, models and datasets. Stored results are not run again.
 
     Args:
         ssl: SSL methods by name.
         model: downstream models by name.
         data: datasets by name, groups of datasets, FILE:TARGET, or tables in memory: ``{"churn": (frame, "Exited")}``.
-        results: folder of records and artefacts.
-        settings: of plugins: ``{"tjepa": {"epochs": 10}}``.
+        results: folder with records and artefacts.
+        settings: settings of plugins: ``{"tjepa": {"epochs": 10}}``.
         plugins: Python files with unpublished plugins.
         executor: where jobs run; its settings are in ``settings``.
-        jobs: jobs at a time; by default as many as there are cores for their ``threads``.
+        jobs: parallel jobs; by default the number of cores divided by ``threads``.
         device: auto, cpu, cuda or mps.
-        timeout: seconds that one job may take.
-        memory: GB that one job may use.
-        retries: how often a job is started again whose worker was killed or lost.
-        budget: no job is started after this time: seconds, or ``"30m"``.
+        timeout: time limit per job, in seconds.
+        memory: memory limit per job, in GB.
+        retries: how many times to restart a job whose worker was killed or lost.
+        budget: time after which no new job starts: seconds, or ``"30m"``.
         offline: never touch the network.
         fail_fast: stop at the first failure.
-        progress: show how far the run is.
-        **entries: what else an experiment file can say, such as ``preset``, ``splits`` or ``trials``.
+        progress: show the run's progress.
+        **entries: other entries of an experiment file, such as ``preset``, ``splits`` or ``trials``.
 
     Raises:
-        TabbenchError: as the command line would say it, on one line.
+        TabbenchError: with the same one-line message as on the command line.
     """
     from tabbench.registry import make_registry
     from tabbench.results.face import Results

@@ -4,7 +4,7 @@
         lr: Annotated[float, Float(1e-5, 1e-3, log=True)] = 3e-4
         \"\"\"Peak learning rate of AdamW.\"\"\"
 
-A range says what a tuner may try. It does not limit what a user may set: that is what validators are for.
+A range says what the tuner may try. It does not limit what users may set; validators do that.
 """
 
 import json
@@ -21,7 +21,7 @@ from tabbench.errors import UsageError, did_you_mean
 
 @dataclass(frozen=True)
 class Float:
-    """A real number between ``low`` and ``high``, uniform in its logarithm if ``log``; with ``zero``, or else 0."""
+    """A real number between ``low`` and ``high``, uniform in its logarithm if ``log``; or 0, if ``zero``."""
 
     low: float
     high: float
@@ -68,7 +68,7 @@ PluginSettings = dict[str, Settings]
 
 
 class Config(pydantic.BaseModel):
-    """Base of every plugin's settings: frozen, unknown keys refused, each field described by a docstring below it."""
+    """Base of every plugin's settings: frozen, refuses unknown keys, describes each field in a docstring below it."""
 
     model_config = pydantic.ConfigDict(
         extra="forbid", frozen=True, use_attribute_docstrings=True, validate_default=True, allow_inf_nan=False
@@ -76,7 +76,7 @@ class Config(pydantic.BaseModel):
 
     @classmethod
     def search_space(cls) -> dict[str, Range]:
-        """The fields that a tuner may change, with their ranges, in the order of their definition."""
+        """The fields that the tuner may change, with their ranges, in order of definition."""
         space: dict[str, Range] = {}
         for name, field in cls.model_fields.items():
             ranges = [item for item in field.metadata if isinstance(item, get_args(Range))]
@@ -85,34 +85,34 @@ class Config(pydantic.BaseModel):
         return space
 
     def unused(self, raw: bool) -> frozenset[str]:
-        """Fields that have no effect beside the values of the others, on ``raw`` tables or on representations.
+        """Fields that have no effect given the values of the others, on ``raw`` tables or on representations.
 
-        A tuner leaves them alone.
+        The tuner leaves them alone.
         """
         return frozenset()
 
     @classmethod
     def of_finetuning(cls) -> frozenset[str]:
-        """Fields that only matter where a pretrained network is trained on."""
+        """Fields that matter only when a pretrained network is fine-tuned."""
         return frozenset()
 
     @classmethod
     def presets(cls) -> Mapping[str, Mapping[str, Any]]:
         """Named settings, such as published ones (``--set tjepa.preset=paper-JA``); see ``load_presets``.
 
-        A preset called ``quick``, ``standard`` or ``paper`` is the default of runs with that ``--preset``; on a
-        dataset that goes by CA, one called ``paper-CA`` comes first.
+        A preset called ``quick``, ``standard`` or ``paper`` is the default for runs with that ``--preset``; on a
+        dataset known as CA, ``paper-CA`` takes precedence.
         """
         return {}
 
     @classmethod
     def full_name(cls, name: str) -> str:
-        """The field that a user means by ``name``; a Config with long names may know shorter ones."""
+        """The field meant by ``name``. A Config with long names may accept shorter ones."""
         return name
 
     @classmethod
     def full_names(cls, settings: Mapping[str, Any], owner: str) -> Settings:
-        """``settings`` by the names of their fields; an unknown name is refused with the nearest one."""
+        """``settings`` by field name. An unknown name is refused, with the nearest match."""
         full: Settings = {}
         for key, value in settings.items():
             name = cls.full_name(key)
@@ -125,7 +125,7 @@ class Config(pydantic.BaseModel):
 
     @classmethod
     def resolve(cls, settings: Mapping[str, Any], owner: str) -> Self:
-        """Validate ``settings``; errors name the ``owner`` plugin, the field and what would work, on one line."""
+        """Validate ``settings``. Errors name the ``owner`` plugin, the field and what would work, on one line."""
         full = cls.full_names(settings, owner)
         try:
             return cls.model_validate(full)
@@ -136,17 +136,17 @@ class Config(pydantic.BaseModel):
             raise UsageError(f"Bad {place}: {first['msg'].removeprefix('Value error, ')}") from None
 
     def to_json(self) -> Settings:
-        """Plain JSON values; ``resolve`` of them gives an equal Config."""
+        """Plain JSON values; ``resolve`` turns them back into an equal Config."""
         values: Settings = json.loads(self.model_dump_json())
         return values
 
 
 @cache
 def load_presets(package: str, file: str = "presets.toml") -> dict[str, Settings]:
-    """Named published settings that a plugin ships as a TOML file: one table per preset.
+    """Named published settings that a plugin ships in a TOML file, one table per preset.
 
-    The key ``source`` of a preset says where the figures are from and is not a setting. A preset for one dataset, such
-    as ``paper-CA``, adds to ``paper`` if there is one.
+    A preset's key ``source`` says where the figures come from and is not a setting. A preset for one dataset, such
+    as ``paper-CA``, extends ``paper`` if there is one.
     """
     import tomllib
 
@@ -155,7 +155,7 @@ def load_presets(package: str, file: str = "presets.toml") -> dict[str, Settings
 
 
 ScalingKind = Literal["standard", "minmax", "quantile"]
-"""How numeric columns are brought to a common scale; ``tabbench.nn.Scaler`` does it."""
+"""How numeric columns are scaled, by ``tabbench.nn.Scaler``."""
 MIN_BATCH = 2
 """BatchNorm cannot train on one row."""
 
@@ -163,39 +163,39 @@ ProjectionName = Literal[
     "auto", "linear_flatten", "linear_per_feature", "conv", "max_pool", "mean_pool", "tokens_direct"
 ]
 PROJECTIONS = ("linear_flatten", "linear_per_feature", "conv", "max_pool", "mean_pool")
-"""The projections of the T-JEPA paper, which a tuner chooses from."""
+"""The projections of the T-JEPA paper; the tuner chooses among them."""
 
 
 class NetworkConfig(Config):
-    """Settings that all networks have. The defaults suit small and middle-sized tables without tuning."""
+    """Settings that all networks share. The defaults suit small and medium-sized tables without tuning."""
 
     lr: Annotated[float, pydantic.Field(gt=0), Float(1e-5, 1e-2, log=True)] = 1e-3
     """Learning rate of AdamW; its peak with ``schedule=cosine``."""
     weight_decay: Annotated[float, pydantic.Field(ge=0), Float(1e-6, 1e-3, log=True)] = 1e-5
     """Decoupled weight decay of AdamW."""
     batch_size: Annotated[int, pydantic.Field(ge=MIN_BATCH)] | Literal["auto"] = "auto"
-    """Rows per step; ``auto`` is the power of two next to a 64th of the training rows, between 32 and 512. Batches
-    that do not fit the memory are taken in parts; with BatchNorm beside attention (``conv``) they are smaller."""
+    """Rows per step. ``auto`` is the power of two nearest to 1/64 of the training rows, between 32 and 512. Batches
+    that do not fit into memory are split; where BatchNorm meets attention (``conv``), they are made smaller."""
     max_epochs: Annotated[int, pydantic.Field(ge=1)] = 200
-    """Epochs if early stopping does not end the training before."""
+    """Maximum epochs; early stopping may end training sooner."""
     patience: Annotated[int, pydantic.Field(ge=1)] = 16
-    """Epochs without a better validation score after which training ends."""
+    """Stop after this many epochs without a better validation score."""
     schedule: Literal["constant", "cosine"] = "constant"
-    """Learning rate over the steps: constant, or a cosine to 0 at the end of ``max_epochs``."""
+    """Learning rate schedule: constant, or a cosine decay to 0 at ``max_epochs``."""
     stop_on: Literal["metric", "loss"] = "metric"
     """What early stopping watches on validation: accuracy or RMSE (ties go to the lower loss), or the loss alone."""
     scaling: ScalingKind = "quantile"
     """Scaling of the numeric columns of a raw table; representations are always standardised."""
     projection: Annotated[ProjectionName, Choice(*PROJECTIONS)] = "auto"
-    """How tokens (rows, d, h) become numbers. ``auto`` lays them side by side up to 4,096 numbers per row and
-    maps more to fewer; networks of tokens have linear_flatten up to 8,192, beyond that linear_per_feature.
-    ``tokens_direct`` gives the tokens to the network without reducing them to d numbers."""
+    """How tokens (rows, d, h) become numbers. ``auto`` flattens them up to 4,096 numbers per row and
+    projects wider ones down; networks of tokens use linear_flatten up to 8,192 and linear_per_feature beyond.
+    ``tokens_direct`` passes the tokens to the network without reducing them to d numbers."""
     bf16: bool = False
-    """Mixed bfloat16 precision: faster on GPUs, and for wide networks on CPUs that have it (AVX-512 BF16)."""
+    """Mixed bfloat16 precision: faster on GPUs, and for wide networks on CPUs that support it (AVX-512 BF16)."""
     encoder_lr_scale: Annotated[float, pydantic.Field(gt=0), Choice(0.1, 0.3, 1.0)] = 1.0
-    """With ``--protocol finetune``: learning rate of the pretrained part, in multiples of ``lr``."""
+    """With ``--protocol finetune``: learning rate of the pretrained part, as a multiple of ``lr``."""
     warm_head_epochs: Annotated[int, pydantic.Field(ge=0)] = 0
-    """With ``--protocol finetune``: first epochs in which the pretrained part stays as it is."""
+    """With ``--protocol finetune``: number of first epochs in which the pretrained part stays frozen."""
 
     def unused(self, raw: bool) -> frozenset[str]:
         return frozenset({"projection"} if raw else {"d_embedding"})

@@ -1,4 +1,4 @@
-"""What a job gives to the plugin it runs: device, threads, seeds, deadline, progress."""
+"""What a job gives the plugin it runs: device, threads, seeds, deadline, progress."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ if TYPE_CHECKING:
 
 Metrics = dict[str, float]
 FINE = 1000
-"""Steps that the whole has where a training is made of stages."""
+"""Total steps reported for a training in stages."""
 Probe = Callable[[Callable[[Table], Representation]], float]
 
 
 @dataclass
 class Context:
-    """The surroundings of one training.
+    """The environment of one training run.
 
-    A plugin takes its randomness from ``seed`` and ``generator`` only, and calls ``report`` at least once an epoch.
+    A plugin takes its randomness only from ``seed`` and ``generator``, and calls ``report`` at least once per epoch.
     """
 
     root_seed: int = 0
     device: str = "cpu"
     threads: int = 1
     memory: int | None = None
-    """Bytes that the job may use, or None if nothing was said."""
+    """Memory limit of the job in bytes; None if there is none."""
     deadline: float | None = None
-    """Point of ``time.monotonic()`` after which ``report`` raises ``DeadlineReached``."""
+    """Time, as in ``time.monotonic()``, after which ``report`` raises ``DeadlineReached``."""
     scratch: Path | None = None
-    """A folder of this job for checkpoints; it survives a kill, and is the same when the job is run again."""
+    """The job's folder for checkpoints. It survives a kill, and is the same when the job runs again."""
     validation: Table | None = None
     """Validation rows without labels, for early stopping on a pretext loss; None outside the harness."""
     unlabelled: Table | None = None
-    """For joint methods: all training rows without labels, and rows that never had one; None outside the harness."""
+    """For joint methods: all training rows, without labels, and rows that never had one; None outside the harness."""
     probe: Probe | None = None
     """Scores an ``encode`` function by a linear probe on validation, higher is better; None outside the harness."""
     finetuned: Callable[[TrainableEncoder], float] | None = None
@@ -54,17 +54,17 @@ class Context:
     all rows count the same. Validation is not weighted."""
     on_report: Callable[[int, int, Metrics], None] | None = field(default=None, repr=False)
     interrupt: Callable[[], None] | None = field(default=None, repr=False)
-    """Raises an ``Interruption`` if the job is to end; asked by ``check_deadline``."""
+    """Raises an ``Interruption`` if the job should end; called by ``check_deadline``."""
     _shared: float = field(default=0.0, repr=False)
-    """How much of the whole the stages have that were made so far."""
+    """The total share of the stages made so far."""
 
     def seed(self, name: str) -> int:
-        """A seed of its own for each use, such as ``"masks"``: adding one use does not disturb the others."""
+        """A separate seed for each use, such as ``"masks"``. Adding a use does not change the others."""
         digest = hashlib.sha256(f"{self.root_seed}/{name}".encode()).digest()
         return int.from_bytes(digest[:8], "big") >> 1
 
     def generator(self, name: str, device: str | None = None) -> torch.Generator:
-        """A torch generator on the job's device, seeded by ``seed(name)``."""
+        """A torch generator on the job's device, seeded with ``seed(name)``."""
         import torch
 
         return torch.Generator(device or self.device).manual_seed(self.seed(name))
@@ -72,14 +72,14 @@ class Context:
     def child(self, name: str, share: float) -> Context:
         """The context of one stage, for a method that trains in stages.
 
-        It has seeds and a scratch folder of its own. Its reports move the progress of the whole by ``share`` of it; the
-        stages follow each other in the order in which they are made.
+        It has its own seeds and scratch folder. Its reports cover ``share`` of the whole progress. Stages run in the
+        order in which they are made.
 
             first, second = context.child("vectors", 0.8), context.child("prototypes", 0.2)
         """
         begin, self._shared = self._shared, self._shared + share
         if not 0 < share <= 1 or self._shared > 1 + 1e-9:
-            raise ValueError(f"stage {name!r}: shares are above 0 and add up to at most 1, not {self._shared:g}")
+            raise ValueError(f"stage {name!r}: shares must be above 0 and add up to at most 1, not {self._shared:g}")
 
         def pass_on(step: int, total: int, metrics: Metrics) -> None:
             if self.on_report is not None:
@@ -95,11 +95,11 @@ class Context:
         )
 
     def report(self, step: int, total: int, **metrics: float) -> None:
-        """Tell how far the training is, after ``step`` of ``total`` epochs.
+        """Report the progress of training, after ``step`` of ``total`` epochs.
 
         Raises:
-            DeadlineReached: the time is used up.
-            Pruned: the tuner gives this trial up.
+            DeadlineReached: time is up.
+            Pruned: the tuner gives up on this trial.
             Evicted: the machine is needed for something else.
             PluginError: a metric is not a number.
         """
@@ -113,11 +113,11 @@ class Context:
         self.check_deadline(f"after {step} of {total} epochs")
 
     def check_deadline(self, where: str) -> None:
-        """Raise an ``Interruption`` if the job is to end, for want of time or otherwise; for use inside long epochs.
+        """Raise an ``Interruption`` if the job should end, out of time or otherwise. Call it inside long epochs.
 
         ``where`` is for the message: ``in epoch 3 of 10``.
         """
         if self.interrupt is not None:
             self.interrupt()
         if self.deadline is not None and time.monotonic() > self.deadline:
-            raise DeadlineReached(f"the time was used up {where}")
+            raise DeadlineReached(f"time ran out {where}")

@@ -1,4 +1,4 @@
-"""The errors that tabbench raises on purpose. Anything else is a bug and shows its trace."""
+"""The errors that tabbench raises on purpose. Anything else is a bug and shows its traceback."""
 
 import traceback
 from collections.abc import Iterable
@@ -6,23 +6,23 @@ from difflib import get_close_matches
 from pathlib import Path
 
 FILE_MODULE = "tabbench_file_"
-"""Modules of unpublished plugins begin so."""
+"""Prefix of the modules of unpublished plugins."""
 
 
 class TabbenchError(Exception):
-    """Something the user can mend. The command line prints it on one line, without a traceback."""
+    """Something the user can fix. The command line prints it on one line, without a traceback."""
 
     exit_code = 1
 
 
 class UsageError(TabbenchError, ValueError):
-    """A name, option, file or table that was given cannot be used."""
+    """A given name, option, file or table cannot be used."""
 
     exit_code = 2
 
 
 class DataError(UsageError):
-    """A dataset cannot be loaded, or is not what it is said to be."""
+    """A dataset cannot be loaded, or is not what it claims to be."""
 
 
 class PluginError(UsageError):
@@ -30,22 +30,22 @@ class PluginError(UsageError):
 
 
 class ArtefactError(TabbenchError):
-    """A stored encoder or representation is damaged; it has been set aside and is made again."""
+    """A stored encoder or representation is damaged. It is set aside and computed again."""
 
 
 class TabbenchWarning(UserWarning):
-    """Something the user should know, though the work goes on. The command line prints it on one line."""
+    """Something the user should know; the run continues. The command line prints it on one line."""
 
 
 class Interruption(BaseException):
-    """Raised by ``Context.report`` to end a training from outside. Methods let it pass.
+    """Raised by ``Context.report`` to stop training from outside. Methods must not catch it.
 
     Like ``KeyboardInterrupt`` it is not an ``Exception``, so that ``except Exception`` does not swallow it.
     """
 
 
 class DeadlineReached(Interruption):
-    """The time of this job is used up."""
+    """This job has used up its time."""
 
 
 class Pruned(Interruption):
@@ -53,11 +53,11 @@ class Pruned(Interruption):
 
 
 class Evicted(Interruption):
-    """The machine is needed for something else: the job goes on elsewhere, from its checkpoint."""
+    """The machine is needed for something else. The job resumes elsewhere from its checkpoint."""
 
 
 def did_you_mean(given: str, available: Iterable[str]) -> str:
-    """The tail of an error about a wrong name: nearest match, then what there is."""
+    """The end of an error about a wrong name: the nearest match, then all valid names."""
     names = sorted(set(available))
     lowered = {name.lower(): name for name in names}
     near = get_close_matches(given.lower(), lowered, n=1, cutoff=0.6)
@@ -71,10 +71,10 @@ def unknown(what: str, given: str, available: Iterable[str]) -> UsageError:
 
 
 def plugin_line(error: BaseException) -> str:
-    """Where a plugin failed, for the end of a message: `` (tabbench_vime/method.py:83)``; empty if none was running."""
+    """Where a plugin failed, as the end of a message: `` (tabbench_vime/method.py:83)``; empty if none was running."""
     for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
         module = str(frame.f_globals.get("__name__", ""))
-        if module.startswith("tabbench_"):  # what plugins are called, unpublished files included
+        if module.startswith("tabbench_"):  # the prefix of all plugin modules, unpublished files included
             path = Path(frame.f_code.co_filename)
             return f" ({path.name if module.startswith(FILE_MODULE) else '/'.join(path.parts[-2:])}:{line})"
     return ""

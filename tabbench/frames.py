@@ -13,13 +13,13 @@ from tabbench.errors import DataError, did_you_mean
 from tabbench.values import FIRST_LEVEL, MISSING, UNKNOWN, Schema, Table
 
 MAX_LEVELS = 1000
-"""A column with more training levels keeps the most frequent ones; the others share the code of the unknown."""
+"""A column with more training levels keeps the most frequent; the rest share the code for unknown."""
 BLOCK = 64
 MANY_COLUMNS = 30
 
 
 def is_categorical(column: pd.Series[Any]) -> bool:
-    """Whether the type of a column says that it holds categories: strings, pandas categories and booleans."""
+    """Whether a column holds categories by its type: strings, pandas categories or booleans."""
     return (
         isinstance(column.dtype, pd.CategoricalDtype)
         or pd.api.types.is_bool_dtype(column.dtype)
@@ -28,7 +28,7 @@ def is_categorical(column: pd.Series[Any]) -> bool:
 
 
 def no_column(what: str, given: str, columns: Iterable[object]) -> DataError:
-    """The error for a column that is not there: the nearest name, and all of them if they are few."""
+    """The error for a missing column: the nearest name, and all names if there are few."""
     names = [str(name) for name in columns]
     if len(names) <= MANY_COLUMNS:
         return DataError(f"there is no {what} {given!r}.{did_you_mean(given, names)}")
@@ -38,13 +38,13 @@ def no_column(what: str, given: str, columns: Iterable[object]) -> DataError:
 
 
 def these(names: Sequence[str], shown: int = 5) -> str:
-    """Names of columns for a note, not more of them than can be read."""
+    """Column names for a note, shortened if there are many."""
     more = f" and {len(names) - shown} more" if len(names) > shown else ""
     return ", ".join(repr(name) for name in names[:shown]) + more
 
 
 def unique_names(labels: Iterable[object]) -> list[str]:
-    """A name for each column label, whatever it is: its text, with a number where that is taken."""
+    """A name for each column label: its text, with a number if that is taken."""
     names: dict[str, None] = {}
     for label in labels:
         name, number = str(label), 0
@@ -61,7 +61,7 @@ def categorical_columns(frame: pd.DataFrame) -> list[str]:
 
 
 def fit_schema(frame: pd.DataFrame, categorical: Sequence[str] | None = None) -> Schema:
-    """The schema of training rows; ``categorical`` overrides what the types say."""
+    """The schema of training rows; ``categorical`` overrides the types."""
     chosen = set(categorical_columns(frame) if categorical is None else categorical)
     order = [str(name) for name in frame.columns]
     for name in sorted(chosen.difference(order)):
@@ -74,13 +74,13 @@ def fit_schema(frame: pd.DataFrame, categorical: Sequence[str] | None = None) ->
 def _training_levels(column: pd.Series[Any]) -> tuple[str, ...]:
     counts = as_text(column).value_counts()
     counts = counts[counts > 0]
-    if len(counts) > MAX_LEVELS:  # by name where the counts are equal, so that the order of the rows plays no part
+    if len(counts) > MAX_LEVELS:  # ties are broken by name, so that the order of the rows does not matter
         counts = counts.sort_index().sort_values(ascending=False, kind="stable").head(MAX_LEVELS)
     return tuple(sorted(str(level) for level in counts.index))
 
 
 def to_table(frame: pd.DataFrame, schema: Schema) -> Table:
-    """The rows of ``frame`` as the arrays of ``schema``; columns are found by name, others are ignored."""
+    """The rows of ``frame`` as the arrays of ``schema``. Columns are found by name; others are ignored."""
     lost = [name for name in schema.names if name not in frame.columns]
     if lost:
         raise DataError(f"the table has no column {', '.join(map(repr, lost))}")
@@ -89,18 +89,18 @@ def to_table(frame: pd.DataFrame, schema: Schema) -> Table:
 
 def _numbers(frame: pd.DataFrame, schema: Schema) -> np.ndarray[Any, np.dtype[np.float32]]:
     numbers = np.empty((len(frame), len(schema.numeric)), dtype=np.float32)
-    # Some columns at a time: pandas gives columns, rows are wanted, and turning a small buffer is several times faster
-    # than writing single columns into rows or turning everything at once.
+    # A few columns at a time: pandas gives columns, we want rows, and transposing a small buffer is several times
+    # faster than writing single columns into rows or transposing everything at once.
     buffer = np.empty((min(BLOCK, len(schema.numeric)), len(frame)), dtype=np.float32)
     for start in range(0, len(schema.numeric), BLOCK):
         names = schema.numeric[start : start + BLOCK]
         block = buffer[: len(names)]
-        with np.errstate(over="ignore"):  # a number too large for float32 is as good as infinite, hence missing
+        with np.errstate(over="ignore"):  # a number too large for float32 becomes infinite, hence missing
             for j, name in enumerate(names):
                 try:
                     block[j] = frame[name].to_numpy(dtype=np.float32, na_value=np.nan)
                 except (TypeError, ValueError):
-                    raise DataError(f"column {name!r} is not numeric: name it as categorical, or clean it") from None
+                    raise DataError(f"column {name!r} is not numeric: declare it categorical, or clean it") from None
         np.copyto(block, np.float32(np.nan), where=np.isinf(block))
         numbers[:, start : start + BLOCK] = block.T
     return numbers
@@ -110,7 +110,7 @@ def _codes(frame: pd.DataFrame, schema: Schema) -> np.ndarray[Any, np.dtype[np.i
     codes = np.empty((len(frame), len(schema.categorical)), dtype=np.int64)
     for j, (name, levels) in enumerate(zip(schema.categorical, schema.levels, strict=True)):
         text = as_text(frame[name])
-        # A code for each distinct text, then for each row; the last place is that of missing rows (code -1).
+        # A code for each distinct text, then for each row. The last entry is for missing rows (code -1).
         found = pd.Index(levels, dtype=object).get_indexer(pd.Index(text.cat.categories, dtype=object))
         code_of = np.append(np.where(found >= 0, found + FIRST_LEVEL, UNKNOWN), MISSING)
         codes[:, j] = code_of[text.cat.codes.to_numpy()]
@@ -124,7 +124,7 @@ def as_text(column: pd.Series[Any]) -> pd.Series[Any]:
             column = column.astype("Int64")
         try:
             column = column.astype("category")
-        except TypeError:  # lists and the like, which pandas cannot sort out: their text can
+        except TypeError:  # pandas cannot factorise lists and the like; it can factorise their text
             column = column.map(str, na_action="ignore").astype("category")
     levels = column.cat.categories
     if pd.api.types.is_float_dtype(levels.dtype) and _is_whole(levels.to_series()):

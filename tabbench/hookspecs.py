@@ -1,4 +1,4 @@
-"""The contract on one page: six hooks, each returns descriptors.
+"""The contract on one page: six hooks, each of which returns descriptors.
 
 A descriptor names the class that does the work; the class is imported when a job needs it. So the module that
 holds the hooks must be light: it imports ``tabbench`` and nothing heavier.
@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pluggy
 
 CONTRACT_VERSION = 1
-"""Raised when plugins written for an older tabbench would no longer work."""
+"""Increased when plugins written for an older tabbench would no longer work."""
 
 hookspec = pluggy.HookspecMarker("tabbench")
 hookimpl = pluggy.HookimplMarker("tabbench")
@@ -19,14 +19,14 @@ hookimpl = pluggy.HookimplMarker("tabbench")
 
 @dataclass(frozen=True)
 class Plugin:
-    """What a plugin says about one thing it offers, before anything heavy is imported."""
+    """Describes one thing that a plugin offers, without importing anything heavy."""
 
     name: str
     """What users type: lower-case letters, digits, ``_`` and ``-``."""
     target: str
     """Where the class is: ``"package.module:Class"``."""
     config: str = ""
-    """Where the Config class is, if it stands in a module without heavy imports: planning then imports no torch."""
+    """Where the Config class is, if its module has no heavy imports: planning then does not import torch."""
     summary: str = ""
     """One line for ``tabbench list``."""
     paper: str = ""
@@ -41,20 +41,20 @@ class Plugin:
     aliases: tuple[str, ...] = ()
     """Other names for the same thing, such as the paper's abbreviation of a dataset. Case does not matter."""
     groups: tuple[str, ...] = ()
-    """Names under which several datasets are asked for at once, such as ``demo``."""
+    """Names of groups of datasets, such as ``demo``."""
     shortcuts: Mapping[str, str] = field(default_factory=dict)
     """For data schemes: names that stand for a reference of the scheme, such as a suite's name for its number."""
     needs: tuple[str, ...] = ()
     """Import names of packages that the class needs beyond tabbench's own dependencies."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    """Keyword arguments of the class, so that one class can serve several names (datasets and references)."""
+    """Keyword arguments for the class, so that one class can serve several names (datasets and references)."""
     uses_labels: bool = False
     """For SSL methods: the class is a ``JointMethod``. Tables show such rows apart from label-free ones."""
     gives: Literal["representation", "predictions", "backbone"] = "representation"
     """For joint methods: ``predictions`` if it trains the downstream model's own backbone to the end. For SSL methods:
     ``backbone`` if it pretrains that backbone (``BackboneMethod``)."""
     finetune: bool = False
-    """For SSL methods: the encoder can go on learning (``trainable_encoder``). For models: the class can train such an
+    """For SSL methods: the encoder can be fine-tuned (``trainable_encoder``). For models: the class can train such an
     encoder together with itself (``finetune``)."""
     backbone: bool = False
     """For models: the class has a backbone that a method can train (``make_backbone``)."""
@@ -63,7 +63,7 @@ class Plugin:
     untrained: bool = True
     """For SSL methods: the class can build its encoder without training, for the ``untrained`` control."""
     revision: int = 1
-    """Raise it when a change of the code changes results: stored results of older revisions are not reused."""
+    """Increase it when a code change changes results: stored results of older revisions are not reused."""
     contract: int = CONTRACT_VERSION
     """The contract version that the plugin was written for."""
 
@@ -78,7 +78,7 @@ def tabbench_datasets() -> list[Plugin]:  # type: ignore[empty-body]
 
 @hookspec
 def tabbench_data_schemes() -> list[Plugin]:  # type: ignore[empty-body]
-    """Prefixes under which there are more tables than one could list: classes that implement ``tabbench.DataScheme``.
+    """Prefixes for collections too large to list: classes that implement ``tabbench.DataScheme``.
 
     The descriptor's name is the prefix: ``openml`` for ``openml:61`` and ``openml/s/99``.
 
@@ -126,7 +126,7 @@ KINDS: Mapping[str, str] = {
     "executor": "tabbench_executors",
     "reference": "tabbench_references",
 }
-"""Kind of thing, as in ``tabbench list --json``, and the hook that offers it."""
+"""Each kind, as in ``tabbench list --json``, and the hook that offers it."""
 
 KIND_NAMES: Mapping[str, str] = {
     "ssl": "SSL method",

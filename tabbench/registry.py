@@ -1,6 +1,6 @@
 """Entry points -> pluggy -> Registry. The sole user of the plugin manager.
 
-Plugins are loaded one by one: a broken one becomes a ``Problem`` that names its distribution, and costs nobody else.
+Plugins are loaded one by one. A broken one becomes a ``Problem`` that names its distribution; the others still work.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class EntryShape(TypedDict):
 
 @dataclass(frozen=True)
 class Entry:
-    """Something that a plugin offers, and whose it is."""
+    """Something that a plugin offers, and the distribution it comes from."""
 
     kind: str
     plugin: Plugin
@@ -87,7 +87,7 @@ class Entry:
 
     @property
     def revision(self) -> int | str:
-        """What stands for the code in the key of a result: the plugin's word, or the content of an unpublished file."""
+        """The code's entry in the key of a result: the plugin's revision, or a hash of an unpublished file."""
         if self.file is None:
             return self.plugin.revision
         return file_revision(self.file)
@@ -110,12 +110,12 @@ class Entry:
 
 @dataclass(frozen=True)
 class Problem:
-    """A plugin that could not be taken, and why."""
+    """A plugin that could not be loaded, and why."""
 
     distribution: str
     message: str
     names: frozenset[tuple[str, str]] = frozenset()
-    """(kind, name) of what is missing because of it, as far as known."""
+    """(kind, name) of what is missing because of it, if known."""
 
     def __str__(self) -> str:
         return f"plugin of {self.distribution}: {self.message}"
@@ -138,7 +138,7 @@ class Registry:
         return [entry.name for entry in self.entries(kind)]
 
     def groups(self, kind: str = "data") -> dict[str, list[Entry]]:
-        """Entries by the group names they carry."""
+        """Entries by group name."""
         found: dict[str, list[Entry]] = {}
         for entry in self.entries(kind):
             for group in entry.plugin.groups:
@@ -146,7 +146,7 @@ class Registry:
         return found
 
     def find(self, kind: str, name: str) -> Entry:
-        """The entry that goes by ``name`` or an alias, in any case."""
+        """The entry with this name or alias, in upper or lower case."""
         wanted = name.lower()
         for entry in self.entries(kind):
             if wanted == entry.name or wanted in (alias.lower() for alias in entry.plugin.aliases):
@@ -173,7 +173,7 @@ class Registry:
         return found
 
     def load_config(self, entry: Entry) -> type[Config]:
-        """The Config class of an entry; heavy libraries stay out if the plugin names it apart."""
+        """The Config class of an entry. If the plugin names it separately, no heavy library is imported."""
         if entry.plugin.config:
             return cast("type[Config]", import_class(entry.plugin.config, entry.distribution))
         return cast("type[Config]", self.load(entry).Config)
@@ -196,7 +196,7 @@ def _contract(entry: Entry) -> type:
 
 
 def import_class(path: str, distribution: str) -> Any:
-    """``"package.module:Class"`` imported; whatever goes wrong is said in one line that names the distribution."""
+    """Import ``"package.module:Class"``. Any failure is one line that names the distribution."""
     module_name, _, class_name = path.partition(":")
     try:
         return getattr(importlib.import_module(module_name), class_name)
@@ -230,7 +230,7 @@ def make_registry(
         try:
             module = point.load()
         except (Exception, SystemExit) as error:
-            # What it would have offered is not known; by convention a plugin offers the name of its entry point.
+            # We cannot know what it would have offered; by convention, a plugin offers the name of its entry point.
             names = frozenset((kind, point.name) for kind in KINDS)
             registry.problems.append(Problem(distribution, f"cannot import {point.value}: {_one_line(error)}", names))
             continue
@@ -239,14 +239,14 @@ def make_registry(
         path = Path(file)
         found = _take(registry, manager, load_file(path), str(path), "unpublished", path.resolve())
         if not found:
-            raise PluginError(f"--plugin {path}: it has no @hookimpl that offers anything; see docs/plugins.md")
+            raise PluginError(f"--plugin {path} has no @hookimpl that offers anything; see docs/plugins.md")
         offers += found
     _settle(registry, offers)
     return registry
 
 
 def load_file(path: Path) -> ModuleType:
-    """Import an unpublished plugin under a name that its content decides; a second call gives the same module."""
+    """Import an unpublished plugin under a name derived from its content; a second call gives the same module."""
     name = f"{FILE_MODULE}{re.sub(r'[^a-z0-9]', '_', path.stem.lower())}_{file_revision(path)}"
     if name in sys.modules:
         return sys.modules[name]
@@ -257,14 +257,14 @@ def load_file(path: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:  # a script that ends with sys.exit(0) must not end us without a word
+    except (Exception, SystemExit) as error:  # a script that ends with sys.exit(0) must not end us silently
         del sys.modules[name]
         raise PluginError(f"--plugin {path}: cannot import it: {_one_line(error)}") from error
     return module
 
 
 def file_revision(path: Path) -> str:
-    """What stands for the code of an unpublished plugin: the start of the hash of its file. Nothing is imported.
+    """The revision of an unpublished plugin: the start of its file's hash. Imports nothing.
 
     Raises:
         UsageError: it is not a Python file.
@@ -293,12 +293,12 @@ def _take(
     version: str,
     file: Path | None = None,
 ) -> list[Entry]:
-    """Register one module; what its hooks return, as far as it is sound."""
+    """Register one module and return the valid descriptors of its hooks."""
     unknown_hooks = [name for name in vars(module) if name.startswith("tabbench_") and _is_hook(module, name, manager)]
     if unknown_hooks:
         known = ", ".join(KINDS.values())
         registry.problems.append(
-            Problem(distribution, f"{unknown_hooks[0]} is no hook of tabbench; there are: {known}")
+            Problem(distribution, f"{unknown_hooks[0]} is not a hook of tabbench. Available: {known}")
         )
     manager.register(module)
     return list(_offers(registry, manager, module, distribution, version, file))
@@ -337,7 +337,7 @@ def _offers(
 
 
 def _fault(plugin: object) -> str:
-    """What is wrong with a descriptor; empty if nothing is."""
+    """What is wrong with a descriptor; empty if nothing."""
     if not isinstance(plugin, Plugin):
         return f"a hook must return tabbench.Plugin descriptors, not {type(plugin).__name__}"
     if plugin.contract != CONTRACT_VERSION:
@@ -353,7 +353,7 @@ def _fault(plugin: object) -> str:
 
 
 def _settle(registry: Registry, offers: Sequence[Entry]) -> None:
-    """Enter what one distribution offers; refuse what several do, naming all of them."""
+    """Add what one distribution offers; refuse what several offer, naming them all."""
     claims: dict[tuple[str, str], list[Entry]] = {}
     for entry in offers:
         claims.setdefault((entry.kind, entry.name), []).append(entry)

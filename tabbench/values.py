@@ -1,4 +1,4 @@
-"""The values that travel between harness and plugins: tables, representations, tasks.
+"""The values exchanged between harness and plugins: tables, representations, tasks.
 
 Nothing here imports numpy at run time, so that listing plugins stays fast.
 """
@@ -17,7 +17,7 @@ JsonObject = dict[str, Any]
 MISSING = 0
 """Code of a missing category."""
 UNKNOWN = 1
-"""Code of a category that no training row has."""
+"""Code of a category that does not occur in training rows."""
 FIRST_LEVEL = 2
 """Code of the first training level; level ``i`` has code ``FIRST_LEVEL + i``."""
 
@@ -33,7 +33,7 @@ class Schema:
     numeric: tuple[str, ...]
     categorical: tuple[str, ...] = ()
     levels: tuple[tuple[str, ...], ...] = ()
-    """For each categorical column its training levels, sorted, without missing."""
+    """The training levels of each categorical column, sorted, without missing values."""
 
     def __post_init__(self) -> None:
         if len(self.levels) != len(self.categorical):
@@ -50,7 +50,7 @@ class Schema:
 
     @property
     def cardinalities(self) -> tuple[int, ...]:
-        """Number of codes of each categorical column: its levels, and one each for missing and unknown."""
+        """Number of codes of each categorical column: its levels, plus missing and unknown."""
         return tuple(FIRST_LEVEL + len(levels) for levels in self.levels)
 
     def to_json(self) -> JsonObject:
@@ -69,7 +69,7 @@ class Schema:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Rows as arrays: numbers unscaled with NaN for missing, categories as codes of the schema."""
+    """Rows as arrays: unscaled numbers with NaN for missing, categories as codes of the schema."""
 
     numeric: NDArray[np.float32]
     """(rows, numeric columns)"""
@@ -98,7 +98,7 @@ class Table:
         return Table(self.numeric[rows], self.categorical[rows], self.schema)
 
     def join(self, other: Table) -> Table:
-        """These rows, and behind them those of another table of the same schema."""
+        """These rows followed by those of another table with the same schema."""
         import numpy as np
 
         numeric = np.concatenate([self.numeric, other.numeric])
@@ -107,7 +107,7 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class Representation:
-    """What an encoder makes of rows: flat ``(rows, k)`` or one token per feature ``(rows, d, h)``, float32.
+    """An encoder's output: flat ``(rows, k)`` or one token per feature ``(rows, d, h)``, float32.
 
     The array may be memory-mapped: read it in batches.
     """
@@ -131,7 +131,7 @@ class Representation:
 
 
 Features = Table | Representation
-"""What a downstream model is trained on: the raw table, or what an SSL method made of it."""
+"""What a downstream model is trained on: the raw table, or an SSL method's representation of it."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class Task:
     kind: Literal["binary", "multiclass", "regression"]
     n_classes: int = 0
     metric: str = ""
-    """The main metric, if the user asked for another than accuracy or RMSE."""
+    """The main metric, if the user asked for one other than accuracy or RMSE."""
 
     @property
     def is_regression(self) -> bool:

@@ -144,7 +144,7 @@ def test_a_dry_run_estimates_the_time(tmp_path: Path, results: Path) -> None:
             ["run", "--ssl", "none", "--model", "mlp", "--controls", "nome"],
             "Unknown control 'nome'. Did you mean: none?",
         ),
-        (["run", "nothing.toml"], "There is no experiment file nothing.toml"),
+        (["run", "nothing.toml"], "Experiment file nothing.toml does not exist"),
         (["run", "--plugin", "nothing.py", "--ssl", "none", "--model", "mlp"], "there is no such file"),
         (["table", "--results", "nowhere"], "start with 'tabbench run'"),
         (["table", "--format", "xml"], "--format 'xml' is unknown"),
@@ -261,7 +261,7 @@ def test_tables_that_could_be_confused_are_refused_and_notes_are_told(tmp_path: 
         apart = tabbench(*run, "--data", f"{a},{b}", *mode)
         assert apart.returncode == 0, "files of one name in two folders are told apart"
         same = tabbench(*run, "--data", f"{a},{copy}", *mode)
-        assert (same.returncode, "are the same table: name one of them" in same.stderr) == (2, True)
+        assert (same.returncode, "are the same table: give only one of them" in same.stderr) == (2, True)
         wrong = tabbench(*run, "--data", f"{a}x", *mode)
         assert (wrong.returncode, "yx" in wrong.stderr) == (2, True)
     told = tabbench(*run, "--data", a)

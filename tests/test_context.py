@@ -47,7 +47,7 @@ def test_a_stage_keeps_the_deadline_and_says_how_far_it_was() -> None:
 @pytest.mark.parametrize("shares", [(0.5, 0.6), (0.0,), (1.1,), (-0.5,)])
 def test_shares_that_make_no_whole_are_refused(shares: tuple[float, ...]) -> None:
     context = Context()
-    with pytest.raises(ValueError, match="shares are above 0 and add up to at most 1"):
+    with pytest.raises(ValueError, match="shares must be above 0 and add up to at most 1"):
         _ = [context.child(str(number), share) for number, share in enumerate(shares)]
 
 

@@ -78,7 +78,7 @@ def test_columns_that_a_benchmark_would_drop_are_not_encoded(file: Path) -> None
     )  # fmt: skip
     assert made.returncode == 0, made.stderr
     assert np.load(file.parent / "one.npy").shape[:2] == (60, 4)
-    assert "note: dropped 'id': it only counts the rows" in made.stderr
+    assert "note: dropped 'id': it only numbers the rows" in made.stderr
     assert "note: dropped 'same': the same value in every row" in made.stderr
 
 
@@ -94,8 +94,8 @@ def test_a_file_without_features_is_refused(file: Path) -> None:
     [
         (["--ssl", "projection", "--out", "x.xls"], ".parquet, .csv, .npy"),
         (["--ssl", "projektion", "--out", "x.csv"], "Did you mean: projection?"),
-        (["--ssl", "projection", "--out", "x.csv", "--encoder", "nowhere"], "there is no stored encoder"),
-        (["--ssl", "ptarl", "--out", "x.csv"], "learns with labels"),
+        (["--ssl", "projection", "--out", "x.csv", "--encoder", "nowhere"], "no stored encoder"),
+        (["--ssl", "ptarl", "--out", "x.csv"], "learns from labels"),
         (["--ssl", "projection", "--out", "x.csv", "--device", "cuda"], "this machine has"),
         (["--ssl", "none", "--out", "x.csv"], "--ssl none: a control has no encoder to train"),
         (["--ssl", "untrained", "--out", "x.csv"], "--ssl untrained: a control has no encoder to train"),
@@ -115,7 +115,7 @@ def test_a_file_without_features_is_refused(file: Path) -> None:
             ["--ssl", "projection", "--set", "projection.behave=fail", "--out", "x.csv", "--save", "mine.csv/e"],
             "mine.csv is a file, not a folder",
         ),
-        (["--ssl", "projection", "--out", "x.csv", "--set", "mlp.lr=3"], "'mlp' takes no part"),
+        (["--ssl", "projection", "--out", "x.csv", "--set", "mlp.lr=3"], "'mlp' is not part"),
         (["--ssl", "projection", "--out", "x.csv", "--encoder", "e", "--set", "projection.width=3"], "--set is for"),
         (["--ssl", "projection", "--out", "x.csv", "--encoder", "e", "--categorical", "a"], "--categorical is for"),
     ],

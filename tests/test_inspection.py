@@ -150,11 +150,11 @@ def test_settings_are_compared_and_a_stored_encoder_is_not_trained_again(tmp_pat
     [
         (("--ssl", "ptarl", "--data", "wine"), "'ptarl' cannot be inspected"),
         (("--ssl", "none", "--data", "wine"), "'none' cannot be inspected"),
-        (("--ssl", "tjepa", "--data", "demo"), "--data demo is a group: name one of"),
-        (("--ssl", "tjepa", "--data", "wine", "--set", "vime.lr=1"), "takes no part"),
+        (("--ssl", "tjepa", "--data", "demo"), "--data demo is a group; pick one:"),
+        (("--ssl", "tjepa", "--data", "wine", "--set", "vime.lr=1"), "is not part of this run"),
         (("--ssl", "tjepa", "--data", "wine", "--out", "no/such/page.html"), "there is no folder"),
         (("--ssl", "tjepa", "--data", "wine", "--ablate", "n_reg"), "--ablate 'n_reg': write KEY=VALUE,VALUE"),
-        (("--ssl", "tjepa", "--data", "wine", "--encoder", "nowhere"), "there is no stored encoder in this folder"),
+        (("--ssl", "tjepa", "--data", "wine", "--encoder", "nowhere"), "no stored encoder in this folder"),
     ],
 )
 def test_mistakes_are_told_in_one_line(arguments: tuple[str, ...], message: str) -> None:

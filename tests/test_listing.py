@@ -12,7 +12,7 @@ def test_list_says_where_things_come_from() -> None:
     assert done.returncode == 0, done.stderr
     nearest = next(line for line in done.stdout.splitlines() if line.split()[0] == "nearest")
     assert nearest.endswith(f"({TOYS} unpublished)")
-    assert done.stdout.endswith(f"What names no other package is of tabbench-ssl {__version__}.\n")
+    assert done.stdout.endswith(f"Entries without a package name ship with tabbench-ssl {__version__}.\n")
 
 
 @pytest.mark.parametrize(

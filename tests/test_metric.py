@@ -39,7 +39,7 @@ def test_a_table_of_another_kind_keeps_its_metric(bench: Bench) -> None:
     [
         ("aurok", "Unknown metric 'aurok'. Did you mean: auroc?"),
         ("ece", "--metric ece cannot drive a run: giving every row the shares"),
-        ("mae", "--metric mae is for targets that are numbers, and no table of this run has them"),
+        ("mae", "--metric mae needs a target of numbers, and no table of this run has one"),
     ],
 )
 def test_a_metric_that_does_not_fit_is_refused(bench: Bench, metric: str, said: str) -> None:
@@ -107,5 +107,5 @@ def test_accuracy_that_cannot_tell_is_noted(tmp_path: Path, bench: Bench, metric
     assert len(make_plan(spec, bench.registry, manifests).records) == 1
     bench.run(executor=InProcess, ssl=["none"], data=[data], metric=metric)
     (record,) = bench.store.records()
-    said = "one class has 95% of the rows: accuracy cannot tell; try --metric balanced_accuracy or auroc"
+    said = "one class has 95% of the rows, so accuracy says little; try --metric balanced_accuracy or auroc"
     assert (record.notes or []).count(said) == notes

@@ -143,7 +143,7 @@ def test_the_verdict_does_not_speak_of_what_it_cannot_know(tmp_path: Path) -> No
     assert any(text.startswith("Untrained encoders were not run") for text in one_split.limits)
     alone = verdict(tmp_path / "b", scores("a", [0.8]))
     assert alone.headline.startswith("Nothing here was compared with raw features")
-    assert verdict(tmp_path / "c", []).headline == "There is no result to show yet."
+    assert verdict(tmp_path / "c", []).headline == "No results to show yet."
     unclear = verdict(tmp_path / "d", [*scores("a", [0.8, 0.6, 0.7]), *scores("none", [0.7, 0.7, 0.7])])
     assert unclear.headline.startswith("Self-supervision is not shown to help here: in 1 comparison")
 
@@ -216,13 +216,13 @@ def test_ten_thousand_records_take_less_than_ten_seconds_and_five_megabytes(tmp_
 def test_nothing_to_report_is_said_in_one_line(tmp_path: Path) -> None:
     done = tabbench("report", "--results", tmp_path / "none")
     assert done.returncode == 2
-    assert "There are no results in" in done.stderr
+    assert "No results in" in done.stderr
     (tmp_path / "results" / "records").mkdir(parents=True)
     elsewhere = tabbench("report", "--results", tmp_path / "results", "--out", tmp_path / "no" / "page.html")
     assert elsewhere.returncode == 2
     assert "there is no folder" in elsewhere.stderr
     folder = tabbench("report", "--results", tmp_path / "results", "--out", tmp_path)
     assert folder.returncode == 2
-    assert "this is a folder; name a file" in folder.stderr
+    assert "is a folder; give a file" in folder.stderr
     page, _ = make_page(Store(tmp_path / "results"))
-    assert "There is no result to show yet." in page
+    assert "No results to show yet." in page

@@ -108,7 +108,7 @@ def test_a_loaded_pipeline_predicts_a_frame(fitted: Path) -> None:
     pipeline = tb.load(fitted, plugins=(TOYS,))
     out = pipeline.predict(rows(10, seed=7).set_index(pd.Index(range(100, 110))))
     assert list(out.index) == list(range(100, 110))
-    assert pipeline.surprises(rows(10).assign(c="new")) == ["c: 10 rows have a value that no training row had"]
+    assert pipeline.surprises(rows(10).assign(c="new")) == ["c: 10 rows have a value not seen in training"]
     assert list(pipeline.predict(rows(10)[:0]).columns) == list(out.columns)
     with pytest.raises(DataError, match="no column 'b'"):
         pipeline.predict(rows(10).drop(columns="b"))
@@ -152,10 +152,10 @@ def test_a_damaged_pipeline_is_refused_in_words(fitted: Path, tmp_path: Path, da
     [
         (
             ("fit", "--ssl", "none", "--model", "linear"),
-            "--data is missing: give a RECORD, or --ssl, --model and --data",
+            "--data is missing: give either a RECORD or --ssl, --model and --data",
         ),
-        (("fit", "abcdef", "--ssl", "none"), "give a RECORD, or --ssl, --model and --data; not both"),
-        (("fit", "abcdef"), "there is no record 'abcdef' in results: give the first characters of a key, at least 4"),
+        (("fit", "abcdef", "--ssl", "none"), "give either a RECORD or --ssl, --model and --data"),
+        (("fit", "abcdef"), "no record 'abcdef' in results: give at least the first 4 characters of a key"),
         (("predict", "nowhere", "x.csv", "--out", "o.txt"), "--out o.txt: its name must end in .csv or .parquet"),
         (
             ("predict", "nowhere", "x.csv", "--out", "o.csv"),

@@ -79,7 +79,7 @@ def test_plans_are_the_same_in_every_process(bench: Bench) -> None:
         ({"set": {"nearest": {"slep": 1}}}, r"Unknown setting 'nearest\.slep'\. Did you mean: sleep\?"),
         ({"set": {"nearest": {"sleep": "long"}}}, r"Bad nearest\.sleep='long': .*number"),
         ({"set": {"nearest": {"preset": "none"}}}, "Unknown preset of nearest 'none'"),
-        ({"set": {"mlp": {"lr": 1}}}, "'mlp' takes no part in this run"),
+        ({"set": {"mlp": {"lr": 1}}}, "'mlp' is not part of this run"),
         ({"set": {"neerest": {"lr": 1}}}, r"'neerest' is not a plugin\. Did you mean: nearest\?"),
         ({"preset": "fast"}, r"Unknown preset 'fast'"),
         ({"sseds": 3}, r"Unknown entry 'sseds' in the experiment\. Did you mean: seeds\?"),

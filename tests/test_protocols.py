@@ -76,9 +76,9 @@ def test_pairs_that_cannot_be_finetuned_are_skipped_with_a_reason(bench: Bench) 
     assert [skipped.to_json() for skipped in plan.skipped] == [
         {"ssl": ssl, "model": model, "protocol": "finetune", "reason": reason}
         for ssl, model, reason in [
-            ("vime", "xgboost", "xgboost cannot train an encoder together with itself"),
-            ("projection", "mlp", "projection has no encoder that can go on learning"),
-            ("projection", "xgboost", "projection has no encoder that can go on learning"),
+            ("vime", "xgboost", "xgboost cannot train together with an encoder"),
+            ("projection", "mlp", "projection has no encoder that can be fine-tuned"),
+            ("projection", "xgboost", "projection has no encoder that can be fine-tuned"),
         ]
     ]
     assert len(plan.records) == 2 * (2 + 2 + 2 + 1)
@@ -87,12 +87,12 @@ def test_pairs_that_cannot_be_finetuned_are_skipped_with_a_reason(bench: Bench) 
 def test_joint_methods_skip_models_without_a_backbone(bench: Bench) -> None:
     plan = bench.plan(ssl=["ptarl"], model=["mlp", "xgboost"], controls=[])
     assert [str(skipped) for skipped in plan.skipped] == [
-        "ptarl + xgboost (raw): xgboost has no backbone that ptarl could train"
+        "ptarl + xgboost (raw): xgboost has no backbone for ptarl to train"
     ]
 
 
 def test_an_experiment_of_which_nothing_is_possible_is_refused(bench: Bench) -> None:
-    with pytest.raises(UsageError, match="Nothing to run: projection has no encoder that can go on learning"):
+    with pytest.raises(UsageError, match="Nothing to run: projection has no encoder that can be fine-tuned"):
         bench.plan(ssl=["projection"], model=["mlp"], protocol=["finetune"])
 
 
@@ -131,13 +131,13 @@ def test_tuned_encoders_are_finetuned_too(bench: Bench) -> None:
 def test_dry_run_and_run_name_what_is_skipped_and_the_table_remembers(tmp_path: Path) -> None:
     options = ["--ssl", "vime", "--model", "linear,linear_head", "--data", "wine", "--protocol", "finetune"]
     options += ["--controls", "", "--set", "vime.epochs=1", "--set", "linear_head.max_epochs=1", "--results", "r"]
-    said = "vime + linear (finetune): linear cannot train an encoder together with itself"
+    said = "vime + linear (finetune): linear cannot train together with an encoder"
     assert f"skipped: {said}" in tabbench("run", *options, "--dry-run", cwd=tmp_path).stdout
     done = tabbench("run", *options, "--jobs", "1", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert f"skipped: {said}" in done.stdout + done.stderr
     table = tabbench("table", "--results", "r", "--format", "json", cwd=tmp_path).stdout
-    assert '"reason": "linear cannot train an encoder together with itself"' in table
+    assert '"reason": "linear cannot train together with an encoder"' in table
 
 
 def test_records_hold_label_free_scores_of_the_encoder(bench: Bench) -> None:
@@ -220,7 +220,7 @@ def test_tuning_by_the_probe_is_done_for_each_number_of_labels(bench: Bench) -> 
 def test_a_budget_that_a_table_cannot_have_is_skipped_there(bench: Bench) -> None:
     plan = bench.plan(ssl=["none"], model=["mlp"], data=["wine", "digits"], labels=["1%", "1000"])
     assert [str(skipped) for skipped in plan.skipped] == [
-        "none + mlp (raw, wine, 1% labels): 1% of 142 training rows is less than 2 labels",
+        "none + mlp (raw, wine, 1% labels): 1% of 142 training rows is fewer than 2 labels",
         "none + mlp (raw, wine, 1000 labels): there are only 142 training rows for 1000 labels",
     ]
     assert len(plan.records) == 2
@@ -228,7 +228,7 @@ def test_a_budget_that_a_table_cannot_have_is_skipped_there(bench: Bench) -> Non
 
 @pytest.mark.parametrize("text", ["0%", "101%", "1", "many", "", "-5", "2.5"])
 def test_a_budget_that_makes_no_sense_is_refused(bench: Bench, text: str) -> None:
-    with pytest.raises(UsageError, match="write a share of the training rows, such as 10%") as caught:
+    with pytest.raises(UsageError, match="give a share of the training rows, such as 10%") as caught:
         bench.plan(labels=[text])
     assert "\n" not in str(caught.value)
 

@@ -63,7 +63,7 @@ def test_a_plugin_is_found_by_name_and_alias_in_any_case(folder: Path) -> None:
         (GOOD.replace('summary="my method"', "contract=99"), "written for version 99 of the plugin contract"),
         (GOOD.replace('"mine"', '"My Method"'), "bad name 'My Method'"),
         (GOOD.replace("tabbench_mine.method:Mine", "nowhere"), "bad target 'nowhere'"),
-        (GOOD.replace("tabbench_ssl_methods", "tabbench_ssl_method"), "tabbench_ssl_method is no hook of tabbench"),
+        (GOOD.replace("tabbench_ssl_methods", "tabbench_ssl_method"), "tabbench_ssl_method is not a hook of tabbench"),
         (GOOD.replace("[Plugin(", "[dict("), "TypeError"),
     ],
 )

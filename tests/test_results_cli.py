@@ -494,11 +494,11 @@ def test_what_cannot_be_replayed_is_said_in_one_line(theirs: Path, tmp_path: Pat
     failed = next(record for record in written_records(theirs) if record["status"] == "failed")
     with pytest.raises(UsageError, match="this job ended with 'failed'"):
         prepare_replay(Record.from_json(failed), theirs)
-    with pytest.raises(UsageError, match="this is a trial of tuning"):
+    with pytest.raises(UsageError, match="this is a tuning trial"):
         prepare_replay(Record.from_json({**good, "kind": "trial"}), theirs)
     manifest = Bench(tmp_path / "r").plan().records[0].payload.manifest
     other = {**good, "hashes": {**good["hashes"], "data": "0" * 24}}
-    with pytest.raises(UsageError, match="the data are not those of the record"):
+    with pytest.raises(UsageError, match="the data differ from the record's"):
         prepare_replay(Record.from_json(other), theirs, [TOYS]).plan(manifest)
     done = tabbench("replay", "0000", "--results", theirs)
     assert done.returncode == 2
@@ -528,7 +528,7 @@ def test_a_file_that_only_a_record_names_is_never_imported(
     )
     done = tabbench(*asked, cwd=tmp_path)
     assert done.returncode == 2
-    assert "a record never decides what is run, so name the file with --plugin FILE" in done.stderr
+    assert "a record never decides what is run, so give the file with --plugin FILE" in done.stderr
     assert not (tmp_path / "marker").exists()
 
     done = tabbench(*asked, "--plugin", trap, cwd=tmp_path)

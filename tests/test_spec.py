@@ -27,18 +27,18 @@ def test_a_lone_name_is_a_list_of_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("data = 5", "data = 5: a list of names is needed"),
-        ('data = [["wine"]]', "data = [['wine']]: a list of names is needed"),
-        ("ssl = 5", "ssl = 5: a list of names is needed"),
-        ("controls = [1]", "controls = [1]: a list of names is needed"),
+        ("data = 5", "data = 5: expected a list of names"),
+        ('data = [["wine"]]', "data = [['wine']]: expected a list of names"),
+        ("ssl = 5", "ssl = 5: expected a list of names"),
+        ("controls = [1]", "controls = [1]: expected a list of names"),
         ("set = 3", "set = 3: write [set.NAME] and below it KEY = VALUE"),
         ("set = []", "set = []: write [set.NAME]"),
         ("set.linear = 3", "set.linear = 3: write [set.NAME]"),
-        ('preset = ["quick"]', "preset = ['quick']: one name is needed"),
-        ("sampler = 1", "sampler = 1: one name is needed"),
-        ('seeds = "3"', "seeds = '3': a whole number is needed"),
-        ("trials = true", "trials = True: a whole number is needed"),
-        ("rows = 2.5", "rows = 2.5: a whole number is needed"),
+        ('preset = ["quick"]', "preset = ['quick']: expected one name"),
+        ("sampler = 1", "sampler = 1: expected one name"),
+        ('seeds = "3"', "seeds = '3': expected a whole number"),
+        ("trials = true", "trials = True: expected a whole number"),
+        ("rows = 2.5", "rows = 2.5: expected a whole number"),
         ('SSL = ["vime"]', "Unknown entry 'SSL' in the experiment. Did you mean: ssl?"),
     ],
 )
@@ -53,7 +53,7 @@ def test_an_entry_of_the_wrong_type_is_told_with_the_file(tmp_path: Path, text: 
 def test_a_folder_is_no_experiment(tmp_path: Path) -> None:
     done = tabbench("run", tmp_path)
     assert done.returncode == 2
-    assert done.stderr == f"tabbench: {tmp_path} is a folder; an experiment file (TOML) is needed\n"
+    assert done.stderr == f"tabbench: {tmp_path} is a folder; give an experiment file (TOML)\n"
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_folder_is_no_experiment(tmp_path: Path) -> None:
         ({"controls": ["nonne"]}, "Unknown control 'nonne'. Did you mean: none? Available: none, untrained."),
         ({"sampler": "tpee"}, "Unknown sampler 'tpee'. Did you mean: tpe?"),
         ({"preset": ["quick"]}, "Unknown preset \"['quick']\". Did you mean: quick?"),
-        ({"data": []}, "The list 'data' of the experiment is empty: name at least one"),
+        ({"data": []}, "The list 'data' of the experiment is empty: give at least one name"),
     ],
 )
 def test_a_wrong_value_is_told_in_plain_words(entries: dict[str, Any], message: str) -> None:

@@ -44,7 +44,7 @@ def test_a_run_is_seen_at_work_killed_and_done(tmp_path: Path) -> None:
     (one,) = status(results)["drivers"]
     assert (one["alive"], one["ended"]) == (False, "")
     shown = tabbench("status", "--results", results).stdout
-    assert "dead; last sign of life" in shown
+    assert "dead; last heard of" in shown
     assert "run the same command to resume" in shown
 
 
@@ -66,4 +66,4 @@ def test_a_finished_run_says_how_it_ended_and_the_last_error(tmp_path: Path) -> 
 def test_a_folder_without_results_is_one_line(tmp_path: Path) -> None:
     done = tabbench("status", "--results", tmp_path / "nowhere")
     assert done.returncode == 2
-    assert done.stderr.startswith("tabbench: There are no results in")
+    assert done.stderr.startswith("tabbench: No results in")

@@ -164,7 +164,9 @@ def test_a_results_path_that_is_a_file_is_refused(tmp_path: Path) -> None:
 def test_a_results_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     store = Store(Path("/proc/nowhere"))
     for use in (lambda: add(store, record("a")), lambda: store.save_experiment({}), lambda: store.lock("k")):
-        with pytest.raises(UsageError, match="--results /proc/nowhere: .* cannot be made .*: name a folder"):
+        with pytest.raises(
+            UsageError, match="--results /proc/nowhere: .* cannot be created .*: give a writable folder"
+        ):
             use()
     add(Store(tmp_path), record("a", hashes={"predictions": "p"}))
     done = tabbench("results", "merge", tmp_path, "--results", "/proc/nowhere")

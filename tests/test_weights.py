@@ -217,14 +217,14 @@ def test_tables_of_numbers_are_run_without_class_weights(bench: Bench) -> None:
 @pytest.mark.parametrize(
     "values, message",
     [
-        (["a", "b"], "must hold numbers, and holds text"),
+        (["a", "b"], "must hold numbers, but holds text"),
         ([1.0, np.nan], "has no value in 1 rows"),
-        ([1.0, -1.0], "must hold numbers from 0 on, some of them above 0"),
-        ([0.0, 0.0], "must hold numbers from 0 on, some of them above 0"),
+        ([1.0, -1.0], "must hold numbers of at least 0, and some above 0"),
+        ([0.0, 0.0], "must hold numbers of at least 0, and some above 0"),
     ],
 )
 def test_columns_that_hold_no_weights_are_refused(values: list[Any], message: str) -> None:
-    with pytest.raises(DataError, match=f"the column of weights 'w' {message}"):
+    with pytest.raises(DataError, match=f"the weight column 'w' {message}"):
         read_weights(pd.DataFrame({"w": values}), "w")
     with pytest.raises(DataError, match="no column 'v'.*w"):
         read_weights(pd.DataFrame({"w": values}), "v")

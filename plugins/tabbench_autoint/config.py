@@ -25,9 +25,9 @@ class AutoIntConfig(NetworkConfig):
     attention_dropout: Annotated[float, Field(ge=0, lt=1), Float(0.0, 0.12)] = 0.1
     """Dropout of attention weights."""
     residual_dropout: Annotated[float, Field(ge=0, lt=1), Float(0.0, 0.12)] = 0.1
-    """Dropout of what attention adds."""
+    """Dropout of the attention output."""
     max_numbers: Annotated[int, Field(ge=1)] = 128
-    """More numeric inputs than this go through a linear layer to that many first: attention is quadratic in tokens."""
+    """If there are more numeric inputs, a linear layer reduces them to this many: attention is quadratic in tokens."""
 
     @pydantic.model_validator(mode="after")
     def _heads_divide_tokens(self) -> Self:

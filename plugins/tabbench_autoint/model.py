@@ -33,7 +33,7 @@ class Interaction(nn.Module):
 
 
 class AutoInt(Backbone):
-    """One token per column, layers of interaction, all tokens side by side."""
+    """One token per column, interaction layers, then all tokens concatenated."""
 
     def __init__(self, columns: TokenColumns, config: AutoIntConfig) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """``reconstruct`` and ``predict_mask``: label-free objectives for any downstream network (Rubachev et al., 2022).
 
-Entries of a row are replaced by those of other training rows. The model's own backbone, with a small head, has to
-rebuild the row, or to tell which entries were replaced. Then the head is dropped, and the model trains on from there.
+Entries of a row are replaced by those of other training rows. The model's own backbone, with a small head, must
+reconstruct the row or detect the replaced entries. Then the head is dropped and the model is fine-tuned.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class OwnBackbone(Backbone):
 
 
 class OwnModel(NetworkModel):
-    """What is pretrained where no model is given."""
+    """The network to pretrain if no model is given."""
 
     Config = NetworkConfig
 
@@ -83,7 +83,7 @@ class PretrainedBackbone(BackboneMethod):
     def loss(
         self, outputs: Tensor, clean: Tensor, corrupted: Tensor, columns: Columns, originals: OriginalColumns
     ) -> Tensor:
-        """The mean loss of some rows."""
+        """The mean loss of a batch of rows."""
 
     @property
     def pretrained_model(self) -> NetworkModel:
@@ -142,14 +142,16 @@ class PretrainedBackbone(BackboneMethod):
         model = self.pretrained_model
         self.inputs = Inputs(model.config.scaling).set_state(state)
         example = np.zeros((1, len(self.schema.numeric)), dtype=np.float32)
-        example[:, self.inputs.with_missing] = np.nan  # the backbone has inputs for what was missing in training
+        example[:, self.inputs.with_missing] = (
+            np.nan
+        )  # the backbone has inputs for columns with missing values in training
         codes = np.zeros((1, len(self.schema.categorical)), dtype=np.int64)
         self.backbone = model.make_backbone(Table(example, codes, self.schema), Context(device=self.device))
         load_module(self.backbone, state, "backbone")
 
 
 class Reconstruct(PretrainedBackbone):
-    """Rebuild the row: numbers by squared error, categories by cross-entropy."""
+    """Reconstruct the row: squared error for numbers, cross-entropy for categories."""
 
     def n_outputs(self, columns: Columns) -> int:
         return columns.n_numbers + sum(columns.cardinalities)
@@ -161,7 +163,7 @@ class Reconstruct(PretrainedBackbone):
 
 
 class PredictMask(PretrainedBackbone):
-    """Tell which entries were replaced."""
+    """Detect the replaced entries."""
 
     def n_outputs(self, columns: Columns) -> int:
         return columns.originals.count
@@ -173,7 +175,7 @@ class PredictMask(PretrainedBackbone):
 
 
 class _Work:
-    """What one pretraining works with: rows, their corruption, the network with its head."""
+    """The state of one pretraining: rows, their corruption, the network with its head."""
 
     def __init__(self, method: PretrainedBackbone, columns: Columns, train: Tensor, context: Context) -> None:
         self.method, self.columns, self.train = method, columns, train
@@ -189,18 +191,18 @@ class _Work:
         self.swapped = train
 
     def draw(self) -> None:
-        """Every column of the training rows in a new order: what entries are replaced by in this epoch."""
+        """Shuffle every column of the training rows: the replacement values of this epoch."""
         self.swapped = permute_columns(self.train, self.generator, self.originals)
 
     def train_loss(self, rows: Tensor) -> Terms:
-        """Gradients of the loss of some rows, as many at a time as fit."""
+        """Gradients of the loss of some rows, in chunks that fit into memory."""
         clean = self.train[rows]
         corrupted = self._corrupt(clean, self.swapped[rows], self.generator)
         loss_of = self._loss_of(clean, corrupted)
         return {"loss": backward_in_parts(loss_of, len(rows), self.at_once or len(rows))}
 
     def validation(self, context: Context) -> Pretext | None:
-        """Validation rows with one fixed corruption, whose values are those of training rows."""
+        """Validation rows with a fixed corruption; the replacement values come from training rows."""
         if context.validation is None or len(context.validation) == 0:
             return None
         generator = context.generator("validation")

@@ -19,11 +19,11 @@ from tabbench.nn import Backbone, Batch, OriginalColumns
 
 @dataclass(frozen=True)
 class Columns:
-    """What stands where in a matrix of rows: numbers, indicators of missing ones, category codes."""
+    """The layout of a matrix of rows: numbers, missing indicators, category codes."""
 
     n_numbers: int
     missing: tuple[int, ...]
-    """For each indicator, the number it belongs to."""
+    """For each indicator, the index of its number."""
     cardinalities: tuple[int, ...]
 
     @classmethod
@@ -37,7 +37,7 @@ class Columns:
 
     @property
     def originals(self) -> OriginalColumns:
-        """A number and its indicator are one column: they are replaced together."""
+        """A number and its indicator count as one column: they are replaced together."""
         codes = range(self.n_numbers, self.n_numbers + len(self.cardinalities))
         owner = torch.tensor([*range(self.n_numbers), *self.missing, *codes], dtype=torch.int64)
         return OriginalColumns(owner, self.n_numbers + len(self.cardinalities))
@@ -48,13 +48,13 @@ class Columns:
         return torch.cat(found, dim=1)
 
     def to_batch(self, matrix: Tensor) -> Batch:
-        """As the backbone takes rows."""
+        """Rows in the form that the backbone takes."""
         numeric = matrix[:, : self.n_numeric] if self.n_numeric else None
         return Batch(numeric, matrix[:, self.n_numeric :].long() if self.cardinalities else None)
 
 
 class PretextNetwork(nn.Module):
-    """The backbone, and the head that pretraining needs: linear, ReLU, linear."""
+    """The backbone with the pretraining head: linear, ReLU, linear."""
 
     def __init__(self, backbone: Backbone, columns: Columns, head_width: int, n_outputs: int) -> None:
         super().__init__()
@@ -70,12 +70,12 @@ class PretextNetwork(nn.Module):
 
 
 def reconstruction_loss(outputs: Tensor, clean: Tensor, columns: Columns) -> Tensor:
-    """Squared error of numbers and cross-entropy of categories, averaged over all entries, replaced or not.
+    """Squared error for numbers and cross-entropy for categories, averaged over all entries, replaced or not.
 
     Args:
         outputs: ``(n, numbers + all categories)``: a value for each number, a logit for each code of each category.
-        clean: the rows as they were, as a matrix.
-        columns: what stands where in that matrix.
+        clean: the original rows, as a matrix.
+        columns: the layout of that matrix.
     """
     values, *logits = torch.split(outputs, [columns.n_numbers, *columns.cardinalities], dim=1)
     total = (values - clean[:, : columns.n_numbers]).square().sum()
@@ -86,9 +86,9 @@ def reconstruction_loss(outputs: Tensor, clean: Tensor, columns: Columns) -> Ten
 
 
 def mask_loss(outputs: Tensor, clean: Tensor, corrupted: Tensor, originals: OriginalColumns) -> Tensor:
-    """Binary cross-entropy of telling which entries differ from what they were, averaged over all entries ``(n, d)``.
+    """Binary cross-entropy for detecting which entries have changed, averaged over all entries ``(n, d)``.
 
-    An entry that was replaced by an equal one cannot be told from an untouched one: it does not count as replaced.
+    An entry replaced by an equal value looks untouched, so it does not count as replaced.
     """
     replaced = originals.gather(corrupted != clean)
     return F.binary_cross_entropy_with_logits(outputs, replaced.to(outputs.dtype))

@@ -3,8 +3,8 @@
 Paper: https://arxiv.org/abs/2405.07414
 Authors' code: https://github.com/kyungeun-lee/tabularbinning, commit 8a727d1. Read, not copied.
 
-An auto-encoder whose target is not the value of a column but the index of the quantile bin it falls into. Bins put all
-columns on one scale and group near values. BinRecon takes the indices for numbers, BinXent for classes.
+An auto-encoder whose target is not a column's value but the index of its quantile bin. Bins put all columns on one
+scale and group similar values. BinRecon treats the indices as numbers, BinXent as classes.
 
 Shapes: ``n`` rows, ``d`` original columns (the targets), ``w`` units of the encoder, ``T`` bins.
 """
@@ -34,13 +34,13 @@ from tabbench.nn import (
 from tabbench_binrecon.config import BinReconConfig
 
 BATCH_SIZES = ((50_000, 1024), (10_000, 512), (5_000, 256), (1_000, 128), (0, 64))
-"""More training rows than the first: batches of the second."""
+"""Above this many training rows (first), the batch size is the second."""
 OFFICIAL_LEVELS = 20
-"""The official code takes a column of at most so many values for a category."""
+"""The official code treats a column with at most this many values as a category."""
 
 
 class BinRecon(NetworkEncoder, SSLMethod):
-    """Encoder trained to tell bins; its representation is the linear output ``(n, w)``."""
+    """Encoder trained to predict bins; its representation is the linear output ``(n, w)``."""
 
     Config = BinReconConfig
     network: MLP
@@ -53,7 +53,7 @@ class BinRecon(NetworkEncoder, SSLMethod):
         return MLP(self.inputs.width, [width] * self.config.depth, width, dropout=self.config.dropout)
 
     def embed(self, matrix: torch.Tensor) -> torch.Tensor:
-        """``(n, w)``: the encoder's output for the row as it is."""
+        """``(n, w)``: the encoder's output for the uncorrupted row."""
         embedding: torch.Tensor = self.network(self.inputs.encode(matrix))
         return embedding
 
@@ -98,9 +98,9 @@ class BinRecon(NetworkEncoder, SSLMethod):
         generator: torch.Generator,
         originals: OriginalColumns,
     ) -> torch.Tensor:
-        """Masked numbers become 0, their column's mean or median; masked categories become unknown, a block of zeros.
+        """Masked numbers become 0, the column's mean or median; masked categories become unknown, a block of zeros.
 
-        A number's missing indicator shares its fate: a masked number does not say whether it was there.
+        A number's missing indicator is masked with it, so a masked number does not reveal whether it was missing.
         """
         if self.config.corruption == "none":
             return clean
@@ -111,7 +111,7 @@ class BinRecon(NetworkEncoder, SSLMethod):
         return replace_at_random(clean, swapped, self.config.corruption_rate, generator, originals)
 
     def _validation(self, task: "BinTask", train: torch.Tensor, bins: "Bins", context: Context) -> Pretext | None:
-        """Validation rows with one fixed corruption, binned by the edges of training rows."""
+        """Validation rows with a fixed corruption, binned with the edges of training rows."""
         if context.validation is None:
             return None
         generator = context.generator("validation")
@@ -125,10 +125,10 @@ class BinRecon(NetworkEncoder, SSLMethod):
 
 
 class Bins:
-    """Bins of every column, fitted on training rows: quantile bins of numbers, levels of categories.
+    """Bins of every column, fitted on training rows: quantile bins for numbers, levels for categories.
 
-    A number falls into the bin that counts the edges not above it. Missing numbers are outside the fit and take the
-    bin of the value that stands for them in the input too, the column's mean or median.
+    A number's bin index is the count of edges not above it. Missing numbers are not used in the fit; they get the bin
+    of the value that replaces them in the input, the column's mean or median.
     """
 
     def __init__(self, n_bins: int, *, official: bool = False) -> None:
@@ -136,11 +136,11 @@ class Bins:
         self.official = official
 
     def fit(self, table: Table, fill: NDArray[np.float64]) -> "Bins":
-        """Learn edges, and mean and spread of bin indices, from training rows.
+        """Learn the edges, and the mean and spread of bin indices, from training rows.
 
         Args:
             table: training rows.
-            fill: what stands for missing numbers, a value for each numeric column.
+            fill: the replacement for missing numbers, one value per numeric column.
         """
         self.fill = fill
         self.edges: list[NDArray[np.float64]] = []
@@ -148,7 +148,7 @@ class Bins:
             self.edges.append(self._edges(column[~np.isnan(column)].astype(np.float64)))
         self.edges += [np.unique(codes)[1:].astype(np.float64) for codes in table.categorical.T]
         self.n_bins = torch.tensor([len(edges) + 1 for edges in self.edges])
-        """Bins of each column; a constant column has one."""
+        """Number of bins per column; a constant column has one."""
         indices = self.transform(table).double()
         self.mean = indices.mean(dim=0).float()
         spread = indices.std(dim=0) if len(indices) > 1 else torch.zeros(len(self.edges))
@@ -178,15 +178,15 @@ class Bins:
 def bin_edges(values: NDArray[np.float64], n_bins: int, *, official: bool = False) -> NDArray[np.float64]:
     """Inner edges of the bins of a column's training values.
 
-    One bin for each value if there are no more of them than bins; else edges at the quantiles 1/T .. (T-1)/T, without
-    repeated ones and any that no training value lies below. ``official`` keeps those, but loses the last edge, because
-    the official code overwrites it by infinity: the top two bins become one.
+    One bin per value if there are at most T values; else edges at the quantiles 1/T .. (T-1)/T, without duplicates
+    and edges that no training value lies below. ``official`` keeps the latter but loses the last edge, because the
+    official code overwrites it with infinity, which merges the top two bins.
     """
     distinct = np.unique(values)
     if len(distinct) <= (1 if official else n_bins):
         return distinct[1:]
-    # Quantiles from whole numbers: an edge that is a training value must be exactly that value, or a monotone
-    # transformation of the column could move it to the other side.
+    # Quantiles by integer arithmetic: an edge at a training value must be exactly that value, or a monotone
+    # transformation of the column could move the value to the other side.
     ordered = np.sort(values)
     ranks = np.arange(1, n_bins) * (len(ordered) - 1)
     below, rest = ranks // n_bins, ranks % n_bins
@@ -199,7 +199,7 @@ def bin_edges(values: NDArray[np.float64], n_bins: int, *, official: bool = Fals
 
 
 class BinTask(nn.Module):
-    """The encoder with its decoder; called with corrupted inputs and bin indices, it gives the loss."""
+    """The encoder with its decoder; called with corrupted inputs and bin indices, it returns the loss."""
 
     mean: torch.Tensor
     std: torch.Tensor
@@ -228,16 +228,16 @@ class BinTask(nn.Module):
 
 
 def recon_loss(decoded: torch.Tensor, target: torch.Tensor, varies: torch.Tensor) -> torch.Tensor:
-    """Squared error of standardised bin indices ``(n, d)``, the mean over rows and columns that vary."""
+    """Squared error of standardised bin indices ``(n, d)``, averaged over rows and non-constant columns."""
     weights = varies / varies.sum().clamp_min(1)
     return ((decoded - target).square().mean(dim=0) * weights).sum()
 
 
 def xent_loss(logits: torch.Tensor, indices: torch.Tensor, n_bins: torch.Tensor, varies: torch.Tensor) -> torch.Tensor:
-    """Cross-entropy of bins, the mean over rows and columns that vary.
+    """Cross-entropy of bins, averaged over rows and non-constant columns.
 
     Args:
-        logits: ``(n, d, T)``; those of bins that a column does not have play no part.
+        logits: ``(n, d, T)``; logits of bins that a column does not have are ignored.
         indices: ``(n, d)`` bin indices.
         n_bins: ``(d,)`` bins of each column.
         varies: ``(d,)`` which columns count.

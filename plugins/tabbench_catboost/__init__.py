@@ -10,7 +10,7 @@ def tabbench_models() -> list[Plugin]:
             "catboost",
             "tabbench_catboost.model:CatBoost",
             config="tabbench_catboost.config:CatBoostConfig",
-            summary="gradient boosted oblivious trees with target statistics of categories",
+            summary="gradient-boosted oblivious trees with target statistics for categories",
             weights=True,
             revision=3,
             paper="Prokhorenkova et al., NeurIPS 2018",

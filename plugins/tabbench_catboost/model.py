@@ -16,16 +16,16 @@ from tabbench.nn import MAX_FLAT_COLUMNS, flat_columns, max_flat_columns
 from tabbench_catboost.config import CatBoostConfig
 
 MANY_CLASSES = 200
-"""Beyond this, each split is weighed with hundreds of gradients: rounds and depth are capped."""
+"""With more classes, each split weighs hundreds of gradients, so rounds and depth are capped."""
 MANY_CLASSES_ROUNDS = 200
 MANY_CLASSES_DEPTH = 6
 MANY_CLASSES_ON_CPU: dict[str, Any] = {"border_count": 32, "rsm": 0.1, "leaf_estimation_method": "Gradient"}
-"""A tenth of the columns for each split, and few places to split: ten times faster with 200 classes.
+"""A tenth of the columns per split and few split points: ten times faster with 200 classes.
 
-Newton's method would have a matrix of classes x classes for every leaf: 8 MB each with 1,000 classes.
+Newton's method would need a classes x classes matrix for every leaf: 8 MB each with 1,000 classes.
 """
 MANY_CLASSES_LR = 0.2
-"""About what the library's rule gives for 200 rounds; it does not apply the rule to gradient steps."""
+"""About what the library's rule gives for 200 rounds; the library does not apply it to gradient steps."""
 REPORT_EVERY = 10
 ROWS_AT_ONCE = 4096
 METRICS = {"binary": ("Logloss", "Accuracy"), "multiclass": ("MultiClass", "Accuracy"), "regression": ("RMSE", "RMSE")}
@@ -34,26 +34,26 @@ HIGHER_IS_BETTER = ("Accuracy", "AUC", "R2")
 
 
 class CatBoost(DownstreamModel):
-    """Gradient boosted oblivious trees.
+    """Gradient-boosted oblivious trees.
 
-    Tokens (rows, d, h) are laid side by side, reduced by ``flat_columns`` to at most 4,096 columns, or to what fits a
-    quarter of the job's memory. Results on a GPU differ from those on a CPU: the device is part of the diagnostics. On
-    a GPU the library takes no callbacks, so that progress is not reported and a deadline is not seen before the end.
+    Tokens (rows, d, h) are flattened and reduced by ``flat_columns`` to at most 4,096 columns, or to what fits into a
+    quarter of the job's memory. Results on a GPU differ from those on a CPU, so the device is part of the diagnostics.
+    On a GPU the library takes no callbacks, so there is no progress, and a deadline is noticed only at the end.
     """
 
     Config = CatBoostConfig
 
     def fit(self, train: Labelled, validation: Labelled, task: Task, context: Context) -> None:
         if len(train.y) == 0 or len(validation.y) == 0:
-            raise UsageError(f"{len(train.y)} training rows and {len(validation.y)} validation rows: both need some")
+            raise UsageError(f"{len(train.y)} training rows and {len(validation.y)} validation rows: both are needed")
         config: CatBoostConfig = self.config
         self.task, self.threads = task, context.threads
         self.max_columns = max_flat_columns(len(train.y), context.memory)
-        # CatBoost knows only the classes that training rows have; others get probability 0, and validation rows with
-        # them cannot be right whatever the model is.
+        # CatBoost knows only the classes of training rows. Others get probability 0, so no model can be right on
+        # validation rows of those classes.
         self.classes = None if task.is_regression else np.unique(train.y)
         self.model: catboost.CatBoost | None = None
-        if np.all(train.y == train.y[0]) or is_constant(train.features):  # which the library refuses
+        if np.all(train.y == train.y[0]) or is_constant(train.features):  # the library refuses these
             self.constant = _without_features(train.y, task, context.weights)
             self.diagnostics = {"constant": True}
             return
@@ -77,7 +77,7 @@ class CatBoost(DownstreamModel):
             "od_type": "Iter",
             "od_wait": config.patience,
             "task_type": "GPU" if on_gpu else "CPU",
-            "devices": (context.device.partition(":")[2] or "0") if on_gpu else None,  # else it takes all there are
+            "devices": (context.device.partition(":")[2] or "0") if on_gpu else None,  # otherwise it uses all of them
             "thread_count": context.threads,
             "random_seed": context.seed("catboost") % 2**31,
             "allow_writing_files": False,
@@ -124,7 +124,7 @@ class CatBoost(DownstreamModel):
             state["classes"] = self.classes
         if self.model is None:
             return state | {"constant": self.constant}
-        with tempfile.TemporaryDirectory() as folder:  # the library writes files only
+        with tempfile.TemporaryDirectory() as folder:  # the library can only write to files
             file = Path(folder) / "model.cbm"
             self.model.save_model(str(file), format="cbm")
             return state | {"model.cbm": np.frombuffer(file.read_bytes(), dtype=np.uint8)}
@@ -144,13 +144,13 @@ class CatBoost(DownstreamModel):
 
 
 def _watched(task: Task, metric: str, loss: str) -> str:
-    """The library's name of the main metric; where it has none, the loss stands in."""
+    """The library's name for the main metric; the loss if it has none."""
     auroc = "AUC" if task.kind == "binary" else loss
     return {"": metric, "auroc": auroc, "mae": "MAE", "r2": "R2"}.get(task.metric, loss)
 
 
 class _Report:
-    """Tells the harness how far the training is. An exception may not pass through the library: it is kept."""
+    """Reports progress to the harness. Exceptions must not pass through the library, so they are kept."""
 
     def __init__(self, context: Context, n_rounds: int) -> None:
         self.context = context
@@ -158,14 +158,16 @@ class _Report:
         self.interruption: Interruption | None = None
 
     def after_iteration(self, info: Any) -> bool:
-        """Whether training goes on."""
+        """Whether to continue training."""
         try:
             if info.iteration % REPORT_EVERY == 0 and "validation" in info.metrics:
                 name, values = next(iter(info.metrics["validation"].items()))
                 self.context.report(
                     info.iteration, self.n_rounds, validation=values[-1] if name in HIGHER_IS_BETTER else -values[-1]
                 )
-            self.context.check_deadline(f"after {info.iteration} of {self.n_rounds} rounds")  # one can take minutes
+            self.context.check_deadline(
+                f"after {info.iteration} of {self.n_rounds} rounds"
+            )  # a single round can take minutes
         except Interruption as interruption:
             self.interruption = interruption
         return self.interruption is None
@@ -178,7 +180,7 @@ def to_pool(
     max_columns: int = MAX_FLAT_COLUMNS,
     weights: NDArray[np.float32] | None = None,
 ) -> catboost.Pool:
-    """The library's own form of rows: numbers with NaN for missing, category codes as they are."""
+    """Rows in the library's format: numbers with NaN for missing, and category codes."""
     if isinstance(features, Representation):
         return catboost.Pool(flat_columns(features.array, max_columns), y, weight=weights, thread_count=threads)
     frame = pd.concat(
@@ -189,7 +191,7 @@ def to_pool(
 
 
 def is_constant(features: Features) -> bool:
-    """Whether all rows are the same; looks no further than to the first that is not."""
+    """Whether all rows are the same; stops at the first that differs."""
     if isinstance(features, Representation):
         arrays: tuple[NDArray[Any], ...] = (features.array,)
     else:

@@ -1,4 +1,4 @@
-"""The two controls that stand beside every SSL method: raw features, and the method's encoder without training."""
+"""The two controls for every SSL method: raw features, and the method's encoder without training."""
 
 from tabbench import Plugin, hookimpl
 

@@ -14,7 +14,7 @@ def tabbench_models() -> list[Plugin]:
             backbone=True,
             weights=True,
             revision=3,
-            summary="deep and cross network: products with the input, layer by layer",
+            summary="deep & cross network: multiplies by the input, layer by layer",
             paper="Wang et al., WWW 2021",
             url="https://arxiv.org/abs/2008.13535",
             bibtex="tabbench_dcnv2:citation.bib",

@@ -22,11 +22,11 @@ class DCNv2Config(NetworkConfig):
     n_cross: Annotated[int, Field(ge=1), Int(1, 10)] = 3
     """Cross layers."""
     form: Annotated[Literal["stacked", "parallel"], Choice("stacked", "parallel")] = "stacked"
-    """Deep layers behind the cross layers, or beside them."""
+    """Deep layers after the cross layers, or in parallel."""
     hidden_dropout: Annotated[float, Field(ge=0, lt=1), Float(0.0, 0.3)] = 0.1
     """Dropout of the deep layers."""
     cross_dropout: Annotated[float, Field(ge=0, lt=1), Float(0.0, 0.3)] = 0.1
-    """Dropout of what a cross layer adds."""
+    """Dropout of a cross layer's output."""
     d_embedding: Annotated[int, Field(ge=1), Int(2, 128)] = 128
     """Length of a category's embedding."""
 

@@ -3,10 +3,10 @@
 from tabbench import Plugin, hookimpl
 
 TABLES = {
-    "breast_cancer": "cell nuclei of breast tumours, benign or malignant",
-    "diabetes": "progression of diabetes after a year",
+    "breast_cancer": "breast tumours by their cell nuclei, benign or malignant",
+    "diabetes": "progression of diabetes after one year",
     "digits": "handwritten digits, 8x8 pixels",
-    "wine": "chemical analysis of wines of three cultivars",
+    "wine": "chemical analysis of wines from three cultivars",
 }
 
 

@@ -34,7 +34,7 @@ TERMS: dict[str, dict[str, Any]] = {
 }
 """Licence, citation and homepage of each table, as its publisher states them."""
 SEX = {1.0: "1", 2.0: "2"}
-"""The two codes of ``sex`` in the diabetes study; which is which, its authors do not say."""
+"""The two codes of ``sex`` in the diabetes study; its authors do not say which is which."""
 
 
 class DemoDataset(Dataset):
@@ -44,10 +44,10 @@ class DemoDataset(Dataset):
         self.name = name
 
     def load(self, cache: Path, offline: bool) -> LoadedData:
-        """Nothing is downloaded; ``cache`` and ``offline`` play no part."""
+        """Downloads nothing; ``cache`` and ``offline`` are ignored."""
         from sklearn import datasets
 
-        if self.name == "diabetes":  # in its own units, where age is in years and sex still has two values
+        if self.name == "diabetes":  # unscaled: age in years, and sex with its two values
             return self._load_diabetes(datasets.load_diabetes(as_frame=True, scaled=False))
         bunch = getattr(datasets, f"load_{self.name}")(as_frame=True)
         labels = pd.Series([str(name) for name in bunch.target_names], dtype=object)

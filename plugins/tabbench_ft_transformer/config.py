@@ -12,9 +12,9 @@ from tabbench import Choice, Float, Int, NetworkConfig, load_presets
 class FTTransformerConfig(NetworkConfig):
     """Architecture defaults as in both papers, attention dropout as in Gorishniy et al.
 
-    Blocks and feed-forward width are searched in the ranges of Gorishniy et al. (up to 6 blocks, as they had for ALOI):
-    the up to 16 blocks of the T-JEPA paper are out of reach without a large GPU. Heads, dropouts, learning rate and
-    weight decay have the wider ranges of the T-JEPA paper.
+    Blocks and feed-forward width are searched in the ranges of Gorishniy et al. (up to 6 blocks, as for ALOI), because
+    the T-JEPA paper's 16 blocks are out of reach without a large GPU. Heads, dropouts, learning rate and weight decay
+    have the wider ranges of the T-JEPA paper.
     """
 
     lr: Annotated[float, Field(gt=0), Float(1e-5, 1e-2, log=True)] = 1e-4
@@ -32,15 +32,15 @@ class FTTransformerConfig(NetworkConfig):
     attention_dropout: Annotated[float, Field(ge=0, lt=1), Float(0.0, 0.5)] = 0.2
     """Dropout of attention weights."""
     ffn_factor: Annotated[float, Field(gt=0), Float(2 / 3, 8 / 3)] = 4 / 3
-    """Hidden width of the feed-forward part, in multiples of ``d_token``."""
+    """Hidden width of the feed-forward part, as a multiple of ``d_token``."""
     ffn_dropout: Annotated[float, Field(ge=0, lt=1), Float(0.0, 0.5)] = 0.1
     """Dropout inside the feed-forward part."""
     residual_dropout: Annotated[float, Field(ge=0, lt=1), Float(0.0, 0.2)] = 0.0
-    """Dropout of what a part of a block adds."""
+    """Dropout of each residual branch."""
     norm: Literal["pre", "post"] = "pre"
     """Normalisation before each part of a block, or after each sum."""
     max_numbers: Annotated[int, Field(ge=1)] = 128
-    """More numeric inputs than this go through a linear layer to that many first: attention is quadratic in tokens."""
+    """If there are more numeric inputs, a linear layer reduces them to this many: attention is quadratic in tokens."""
 
     @pydantic.model_validator(mode="after")
     def _heads_divide_tokens(self) -> Self:

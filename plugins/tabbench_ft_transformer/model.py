@@ -1,8 +1,8 @@
 """FT-Transformer of "Revisiting deep learning models for tabular data".
 
-The authors' package has the same model with pre-normalisation only. It embeds categories column by column and runs the
-last block on all tokens although only the first is used; here one table holds all categories, and the last block
-computes that one token. Weights of the two are interchangeable, which a test relies on.
+The authors' package has the same model with pre-normalisation only. It embeds categories column by column and runs
+the last block on all tokens, although only the first is used. Here one table holds all categories, and the last block
+computes only that token. The weights of the two are interchangeable, and a test relies on it.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Block(nn.Module):
         self.post = config.norm == "post"
         self.n_queries = n_queries
         self.attention = Attention(config.d_token, config.n_heads, config.attention_dropout)
-        # Without pre-normalisation of the first block, as published: with it the model is clearly worse.
+        # As published, the first block has no pre-normalisation: with it, the model is clearly worse.
         skip = first and not self.post
         self.attention_norm = nn.Identity() if skip else nn.LayerNorm(config.d_token)
         self.feed_forward = FeedForward(config.d_token, int(config.d_token * config.ffn_factor), config.ffn_dropout)
@@ -88,7 +88,7 @@ class Block(nn.Module):
 
 
 class FTTransformer(Backbone):
-    """A token for the answer before one token per column, transformer blocks, and the answer's token at the end."""
+    """An output token, one token per column, transformer blocks; returns the output token."""
 
     def __init__(self, columns: TokenColumns, config: FTTransformerConfig) -> None:
         super().__init__()
@@ -113,7 +113,7 @@ class FTTransformer(Backbone):
         hidden = int(config.d_token * config.ffn_factor)
         of_pair = config.n_heads * pair_bytes(config.attention_dropout, device)
         block = 4 * (8 * config.d_token + 5 * hidden) + n_tokens * of_pair
-        last = 4 * 4 * config.d_token  # keys and values of all tokens, the rest of one
+        last = 4 * 4 * config.d_token  # keys and values of all tokens, the rest for one only
         return n_tokens * ((config.n_blocks - 1) * block + last)
 
     def forward(self, batch: Batch) -> Tensor:
@@ -136,7 +136,7 @@ class FTTransformerModel(NetworkModel):
         return FTTransformer(columns, config)
 
     def is_decayed(self, name: str) -> bool:
-        """All but tokenizer, norms and biases, unless ``decay_all``; a projection to numbers is not the tokenizer."""
+        """All but tokenizer, norms and biases, unless ``decay_all``. A projection to numbers is not the tokenizer."""
         tokenizer = name.startswith(("backbone.columns", "backbone.answer")) and "to_numbers" not in name
         exempt = name.endswith("bias") or "norm" in name or tokenizer
         return bool(self.config.decay_all) or not (exempt or name.startswith("backbone.end"))

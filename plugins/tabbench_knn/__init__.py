@@ -1,4 +1,4 @@
-"""k nearest neighbours: the read-out of a representation that learns nothing."""
+"""k nearest neighbours: a read-out of a representation that learns nothing itself."""
 
 from tabbench import Plugin, hookimpl
 
@@ -10,7 +10,7 @@ def tabbench_models() -> list[Plugin]:
             "knn",
             "tabbench_knn.model:KNN",
             config="tabbench_knn.config:KNNConfig",
-            summary="k nearest neighbours in the standardised representation, k chosen on validation",
+            summary="k nearest neighbours on standardised features, k chosen on validation",
             paper="Cover and Hart, IEEE Transactions on Information Theory 1967",
             url="https://doi.org/10.1109/TIT.1967.1053964",
             bibtex="tabbench_knn:citation.bib",

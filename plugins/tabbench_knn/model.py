@@ -15,17 +15,17 @@ from tabbench_knn.config import KNNConfig
 
 NEIGHBOURS = (1, 3, 5, 10, 20, 50, 100)
 DISTANCES = 2**24
-"""Distances that are held at a time."""
+"""Distances held in memory at once."""
 
 
 class KNN(DownstreamModel):
-    """Categories are one-hot. Tokens (rows, d, h) are laid side by side, at most 4,096 columns (``flat_columns``)."""
+    """Categories are one-hot. Tokens (rows, d, h) are flattened, to at most 4,096 columns (``flat_columns``)."""
 
     Config = KNNConfig
 
     def fit(self, train: Labelled, validation: Labelled, task: Task, context: Context) -> None:
         if len(train.y) == 0 or len(validation.y) == 0:
-            raise UsageError(f"{len(train.y)} training rows and {len(validation.y)} validation rows: both need some")
+            raise UsageError(f"{len(train.y)} training rows and {len(validation.y)} validation rows: both are needed")
         self.task, self.device = task, context.device
         self.max_columns = max_flat_columns(len(train.y), context.memory)
         features = self._flatten(train.features)
@@ -39,7 +39,7 @@ class KNN(DownstreamModel):
         for step, (k, predicted) in enumerate(self._predict_each(validation.features, possible, context), start=1):
             scores[k] = self._score(predicted, validation.y)
             context.report(step, len(possible), validation=scores[k])
-        self.k = max(scores, key=lambda k: (scores[k], k))  # of equal ones the smoother
+        self.k = max(scores, key=lambda k: (scores[k], k))  # on ties, prefer the smoother
         self.diagnostics = {"k": self.k, "scores": {str(k): score for k, score in scores.items()}}
 
     def predict(self, features: Features) -> NDArray[np.float32]:
@@ -60,7 +60,7 @@ class KNN(DownstreamModel):
     def _predict_each(
         self, features: Features, numbers: list[int], context: Context | None = None
     ) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """Predictions by each number of neighbours, which ascend."""
+        """Predictions for each number of neighbours, in ascending order."""
         neighbours = self._neighbours(features, numbers[-1], context)
         n_values = 1 if self.task.is_regression else self.task.n_classes
         votes = torch.zeros(len(features), n_values, device=self.device)
@@ -77,7 +77,7 @@ class KNN(DownstreamModel):
             yield k, mean[:, 0] if self.task.is_regression else mean
 
     def _neighbours(self, features: Features, k: int, context: Context | None) -> Tensor:
-        """Training rows nearest to each row, ``(rows, k)``, the nearest first; of equal distances the earlier row."""
+        """Training rows nearest to each row, ``(rows, k)``, nearest first; ties go to the earlier row."""
         step = max(DISTANCES // len(self.x), 1)
         found = []
         for start in range(0, max(len(features), 1), step):
@@ -104,7 +104,7 @@ class KNN(DownstreamModel):
 
 
 def _smallest(distances: Tensor, k: int) -> Tensor:
-    """Columns of the ``k`` smallest entries of each row in ascending order; equal ones in the order of columns."""
+    """Columns of the ``k`` smallest entries of each row in ascending order; ties in column order."""
     values, columns = distances.topk(k, dim=1, largest=False, sorted=True)
     order = columns.argsort(dim=1, stable=True)
     values, columns = values.gather(1, order), columns.gather(1, order)

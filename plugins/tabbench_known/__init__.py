@@ -1,4 +1,4 @@
-"""Tables whose answer is known: calibration weights for methods, models and the harness itself."""
+"""Tables with a known answer: calibration weights for methods, models and the harness itself."""
 
 from tabbench import Plugin, hookimpl
 

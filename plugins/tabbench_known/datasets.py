@@ -14,13 +14,13 @@ CLASSES = np.array(["no", "yes"], dtype=object)
 
 
 class KnownDataset(Dataset):
-    """A generated table by its name. The note says what the best possible model scores."""
+    """A generated table by name. Its note gives the best possible score."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def load(self, cache: Path, offline: bool) -> LoadedData:
-        """Nothing is downloaded; ``cache`` and ``offline`` play no part."""
+        """Downloads nothing; ``cache`` and ``offline`` are ignored."""
         table = make_table(self.name)
         frame = pd.DataFrame(table.features, columns=[f"x{place}" for place in range(table.features.shape[1])])
         is_class = table.task == "classification"

@@ -1,4 +1,4 @@
-"""How the tables are made, and the best score that any model can have on each.
+"""How the tables are generated, and the best score that any model can reach on each.
 
 Random numbers come from ``RandomState``, whose streams numpy never changes, and columns are rounded, so that every
 machine makes the same tables.
@@ -20,19 +20,19 @@ ROWS = 2000
 DECIMALS = 6
 
 BITS = 8
-"""Columns of known-independent, all of one kind; the label is about the first of them."""
+"""Columns of known-independent, all alike; the label depends on the first."""
 BLUR = 0.3
-"""Standard deviation of what is added to a column of -1 and +1."""
+"""Standard deviation of the noise added to a column of -1 and +1."""
 FLIPPED = 0.2
-"""Share of labels that say the opposite."""
+"""Share of flipped labels."""
 
 FACTORS = 3
-"""Hidden numbers behind each row of known-factors and known-noise."""
+"""Hidden factors behind each row of known-factors and known-noise."""
 COLUMNS = 30
 SHARED = 0.3
 """Share of each column's variance that comes from the factors."""
 UNEXPLAINED = 0.3
-"""Standard deviation of what the factors do not tell of the target; what they tell has 1."""
+"""Standard deviation of the part of the target that the factors do not explain; the explained part has 1."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,11 @@ class KnownTable:
     """Numbers, or classes 0 and 1."""
     task: Literal["classification", "regression"]
     best: float
-    """What the best possible model scores on new rows: accuracy for classes, RMSE for numbers."""
+    """The best possible score on new rows: accuracy for classes, RMSE for numbers."""
 
 
 def make_table(name: str, rows: int = ROWS) -> KnownTable:
-    """A table by its name. With more rows it begins in the same way, for whoever wants to measure something exactly."""
+    """A table by name. More rows extend the same table, for more exact measurements."""
     makers: dict[str, Callable[[int], KnownTable]] = {
         "known-independent": make_independent,
         "known-factors": make_factors,
@@ -59,10 +59,10 @@ def make_table(name: str, rows: int = ROWS) -> KnownTable:
 
 
 def make_independent(rows: int = ROWS) -> KnownTable:
-    """Columns of one kind, independent of each other. The label is the sign of the first, with errors.
+    """Independent columns, all alike. The label is the sign of the first, with errors.
 
-    Rows without labels tell nothing about a column from the others, and do not tell the first column from them. Raw
-    features have it plainly. So there is nothing for an encoder to find.
+    Unlabelled rows say nothing about one column given the others, and do not single out the first. Raw features show
+    it plainly. So there is nothing for an encoder to find.
     """
     bits = 2 * _random(1, 0).randint(2, size=(rows, BITS)) - 1
     features = bits + BLUR * _random(1, 1).standard_normal((rows, BITS))
@@ -73,10 +73,10 @@ def make_independent(rows: int = ROWS) -> KnownTable:
 
 
 def make_factors(rows: int = ROWS) -> KnownTable:
-    """Each column is a mix of a few hidden factors and noise of its own; the target is linear in the factors.
+    """Each column mixes a few hidden factors with its own noise; the target is linear in the factors.
 
-    The factors can be found without labels: they are what columns have in common. Who knows them needs labels for one
-    weight each, who does not needs labels for every column.
+    The factors can be found without labels: they are what the columns have in common. A model that knows them has one
+    weight per factor to learn from labels; a model that does not has one per column.
     """
     factors, loadings, features = _make_columns(2, rows)
     weights = np.full(FACTORS, FACTORS**-0.5)
@@ -88,7 +88,7 @@ def make_factors(rows: int = ROWS) -> KnownTable:
 
 
 def make_noise(rows: int = ROWS) -> KnownTable:
-    """Columns as in known-factors, with much to be learned about them, and labels that are tosses of a coin."""
+    """Columns as in known-factors, with plenty of structure, and coin tosses as labels."""
     _, _, features = _make_columns(3, rows)
     return KnownTable(features, _random(3, 3).randint(2, size=rows).astype(np.int64), "classification", 0.5)
 

@@ -1,4 +1,4 @@
-"""A linear layer that is trained by gradients, so that an encoder below it can be trained with it."""
+"""A linear layer trained by gradient descent, so that an encoder below it can be trained with it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tabbench_linear.config import LinearHeadConfig
 
 
 class Columns(Backbone):
-    """The columns as they are: one-hot categories, tokens side by side. The head is all that is learned."""
+    """The columns as inputs: one-hot categories, concatenated tokens. Only the head is learned."""
 
     def __init__(self, shape: InputShape) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ class Columns(Backbone):
 
 
 class LinearHead(NetworkModel):
-    """What the other networks have as their last layer, alone."""
+    """The last layer of the other networks, on its own."""
 
     Config = LinearHeadConfig
 

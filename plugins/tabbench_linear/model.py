@@ -26,7 +26,7 @@ from tabbench_linear.config import LinearConfig
 
 LOGISTIC_PENALTIES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
 PATIENCE = 2
-"""Weaker penalties that may fail to be better before the search ends."""
+"""The search ends after this many weaker penalties without improvement."""
 PREDICT_ROWS = 8192
 OUTPUT_COPIES = 3
 """Logits, their softmax and their gradient."""
@@ -35,15 +35,15 @@ OUTPUT_COPIES = 3
 class Linear(DownstreamModel):
     """The linear probe.
 
-    Categories are one-hot. Tokens (rows, d, h) are laid side by side; where that gives more than 4,096 columns, or more
-    than fit the job's memory (``max_columns``), neighbouring channels are averaged until it does (``flat_columns``).
+    Categories are one-hot. Tokens (rows, d, h) are flattened; if that gives more than 4,096 columns, or more than fit
+    into the job's memory (``max_columns``), neighbouring channels are averaged (``flat_columns``).
     """
 
     Config = LinearConfig
 
     def fit(self, train: Labelled, validation: Labelled, task: Task, context: Context) -> None:
         if len(train.y) == 0 or len(validation.y) == 0:
-            raise UsageError(f"{len(train.y)} training rows and {len(validation.y)} validation rows: both need some")
+            raise UsageError(f"{len(train.y)} training rows and {len(validation.y)} validation rows: both are needed")
         self.device = context.device
         self.max_columns = max_columns(len(train.y), max(task.n_outputs, task.n_classes), context.memory)
         features = self._flatten(train.features)
@@ -116,7 +116,7 @@ class Linear(DownstreamModel):
 
 
 def max_columns(n_rows: int, n_outputs: int, memory: int | None) -> int:
-    """How many columns of tokens fit ``memory``: a quarter for the rows, beside outputs and the vectors of L-BFGS."""
+    """How many token columns fit into ``memory``: a quarter for the rows, the rest for outputs and L-BFGS vectors."""
     if memory is None:
         return MAX_FLAT_COLUMNS
     left = memory - 4 * OUTPUT_COPIES * n_rows * n_outputs

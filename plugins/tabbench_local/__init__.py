@@ -1,4 +1,4 @@
-"""The local executor: a process of its own for each running job on this machine."""
+"""The local executor: one process per running job on this machine."""
 
 from tabbench import Plugin, hookimpl
 

@@ -1,4 +1,4 @@
-"""Processes on this machine: warm workers, one running job each, with limits that hold."""
+"""Processes on this machine: warm workers that run one job each, with enforced limits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tabbench import Config, Job, Limits, PoolWorker, Site, WorkerPool
 class LocalExecutor(WorkerPool):
     """Keeps up to ``slots`` workers. A CUDA device serves one job at a time."""
 
-    prewarm = True  # they import torch while the driver looks at what is stored
+    prewarm = True  # they import torch while the driver reads the store
 
     def __init__(self, site: Site, config: Config | None = None, **settings: Any) -> None:
         self._devices: dict[PoolWorker, str] = {}
@@ -31,7 +31,7 @@ class LocalExecutor(WorkerPool):
         return replace(self.site.limits, device=free[0])
 
     def _numbered(self) -> list[str] | None:
-        """The CUDA devices to be shared out; None if jobs run elsewhere."""
+        """The CUDA devices to distribute; None if jobs run elsewhere."""
         count = max((worker.about.get("cuda", 0) for worker in self.workers), default=0)
         if self.site.limits.device not in ("auto", "cuda") or not count:
             return None

@@ -9,7 +9,7 @@ from tabbench import Float, Int, NetworkConfig, load_presets
 
 
 class MLPConfig(NetworkConfig):
-    """Search ranges as in the T-JEPA paper, the learning rate up to that of Gorishniy et al."""
+    """Search ranges as in the T-JEPA paper, with learning rates up to those of Gorishniy et al."""
 
     form: Literal["rtdl", "tjepa"] = "rtdl"
     """``rtdl``: Linear-ReLU-Dropout in each layer. ``tjepa``: Linear, then Linear-ReLU-Dropout-BatchNorm in each."""
@@ -18,11 +18,11 @@ class MLPConfig(NetworkConfig):
     width: Annotated[int, Field(ge=1), Int(8, 512)] = 256
     """Units of each hidden layer."""
     widths: tuple[Annotated[int, Field(ge=1)], ...] = ()
-    """Units of each hidden layer where they differ; if given, ``n_layers`` and ``width`` do not matter."""
+    """Units of each hidden layer, if they differ; overrides ``n_layers`` and ``width``."""
     dropout: Annotated[float, Field(ge=0, lt=1), Float(0.0, 0.5)] = 0.1
     """Dropout after each activation."""
     categories: Literal["embedding", "one_hot"] = "embedding"
-    """How categories of a raw table enter."""
+    """How categories of a raw table are encoded."""
     d_embedding: Annotated[int, Field(ge=1)] = 128
     """Length of a category's embedding."""
 

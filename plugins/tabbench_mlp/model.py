@@ -1,4 +1,4 @@
-"""MLP in two forms: that of the T-JEPA paper and that of "Revisiting deep learning models for tabular data"."""
+"""MLP in two forms: from the T-JEPA paper and from "Revisiting deep learning models for tabular data"."""
 
 from __future__ import annotations
 

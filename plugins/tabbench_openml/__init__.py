@@ -8,7 +8,7 @@ CLASS = "tabbench_openml.datasets:OpenMLDataset"
 
 
 def describe(name: str, alias: str, summary: str, target: str = CLASS, **arguments: Any) -> Plugin:
-    """A dataset of the group ``paper``; ``arguments`` say where it is and what must be in it."""
+    """A dataset of the group ``paper``; ``arguments`` give its source and expected content."""
     return Plugin(
         name,
         target,
@@ -75,7 +75,7 @@ def tabbench_datasets() -> list[Plugin]:
         describe(
             "california",
             "CA",
-            "median house value of California's districts (OpenML 44977)",
+            "median house values of districts in California (OpenML 44977)",
             target="tabbench_openml.california:CaliforniaHousing",
             id=44977,
             target_column="medianHouseValue",

@@ -142,7 +142,7 @@ def describe(error: Exception, what: str, number: int) -> tuple[str, bool]:
     if isinstance(error, Refused):
         return str(error), True
     if isinstance(error, OpenMLServerException) and error.code in UNKNOWN_CODES:
-        return f"the server knows no {what} with the id {number}", True
+        return f"the server has no {what} with the id {number}", True
     if isinstance(error, OpenMLPrivateDatasetError):
         return f"the {what} with the id {number} is private", True
     if isinstance(error, OpenMLHashException):

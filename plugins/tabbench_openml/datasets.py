@@ -109,9 +109,7 @@ class OpenMLDataset(Dataset):
 
     def load(self, cache: Path, offline: bool) -> LoadedData:
         if offline:
-            raise DataError(
-                f"{self.name} is not in the cache, and nothing may be downloaded (--offline). {self._remedy()}"
-            )
+            raise DataError(f"{self.name} is not cached, and --offline forbids downloads. {self._remedy()}")
         about = f"{self.name} (OpenML {self.id})"
         loaded = download_table("dataset", self.id, about, cache / "openml" / self.name, self._read, self._remedy())
         accepted = self.accept(loaded)
@@ -164,6 +162,6 @@ class OpenMLDataset(Dataset):
 
     def _remedy(self) -> str:
         return (
-            f"Where there is a network, run `tabbench data fetch {self.name}` and copy the cache folder, "
+            f"On a machine with a network, run `tabbench data fetch {self.name}` and copy the cache folder, "
             f"or import a file: `tabbench data import {self.name} FILE --target {self.target_column}`"
         )

@@ -57,7 +57,7 @@ def suite_tasks(number: int, cache: Path, *, offline: bool, refresh: bool) -> li
             return [int(task) for task in json.loads(file.read_text(encoding="utf-8"))["tasks"]]
         except (OSError, ValueError, KeyError, TypeError):  # not there, or damaged: as good as not there
             pass
-    remedy = f"Where there is a network, run `tabbench data fetch openml/s/{number}`, and copy the cache folder"
+    remedy = f"On a machine with a network, run `tabbench data fetch openml/s/{number}`, and copy the cache folder"
     if offline:
         raise DataError(f"the list of suite {number} is not in the cache (--offline). {remedy}")
     folder = cache / "openml" / f"suite-{number}-{uuid.uuid4().hex[:8]}"
@@ -94,9 +94,7 @@ class OpenMLTable(Dataset):
 
     def load(self, cache: Path, offline: bool) -> LoadedData:
         if offline:
-            raise DataError(
-                f"{self.name} is not in the cache, and nothing may be downloaded (--offline). {self._remedy()}"
-            )
+            raise DataError(f"{self.name} is not cached, and --offline forbids downloads. {self._remedy()}")
         folder = cache / "openml" / f"{self.what}-{self.number}-{uuid.uuid4().hex[:8]}"
         return download_table(self.what, self.number, self.name, folder, self._read, self._remedy())
 
@@ -131,7 +129,7 @@ class OpenMLTable(Dataset):
         raise DataError(f"{about} names no target: write openml:{found.id}:TARGET with one of {listed}")
 
     def _remedy(self) -> str:
-        return f"Where there is a network, run `tabbench data fetch {self.name}` and copy the cache folder"
+        return f"On a machine with a network, run `tabbench data fetch {self.name}` and copy the cache folder"
 
 
 def read_folds(file: Path, rows: int) -> NDArray[np.int16]:

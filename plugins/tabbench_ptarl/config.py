@@ -11,7 +11,7 @@ Weight = Annotated[float, Choice(0.0, 0.1, 0.25, 0.5, 1.0)]
 
 
 class PTaRLConfig(Config):
-    """Defaults are the paper's, but for a learning rate of 1e-3 instead of 1e-4, which needs a tenth of the epochs.
+    """The paper's defaults, except for a learning rate of 1e-3 instead of 1e-4, which needs a tenth of the epochs.
 
     The published one is in the preset ``paper``.
     """
@@ -20,8 +20,8 @@ class PTaRLConfig(Config):
     """Prototypes (K); None: the logarithm to base 2 of the number of columns, rounded up. Predictions from the space
     of K prototypes have K - 1 dimensions: many classes need more prototypes, or ``head_input="hidden"``."""
     head_input: Literal["pspace", "hidden"] = "pspace"
-    """What predictions are made of: the paper's combination of prototypes, or as in the released code the hidden
-    vector, for which prototypes are only a regulariser."""
+    """What predictions are made from: the paper's combination of prototypes, or the hidden vector as in the released
+    code, where prototypes are only a regulariser."""
     w_proj: Weight = Field(0.25, ge=0)
     """Weight of the projection term."""
     w_div: Weight = Field(0.25, ge=0)
@@ -31,8 +31,8 @@ class PTaRLConfig(Config):
     released_losses: bool = False
     """Terms as in the released code: cosine similarity instead of distance, and half the orthogonality penalty."""
     restarts: int = Field(3, ge=0)
-    """Further starts of the second stage, from other weights, if all rows collapse onto one point of the space of
-    prototypes, which the paper's terms do not prevent."""
+    """Restarts of the second stage from other weights if all rows collapse to one point in the space of prototypes,
+    which the paper's terms do not prevent."""
     projector_layers: int = Field(3, ge=0)
     """Hidden layers of the network that gives the coordinates."""
     projector_width: int = Field(256, ge=1)
@@ -44,11 +44,11 @@ class PTaRLConfig(Config):
     weight_decay: Annotated[float, Float(1e-6, 1e-3, log=True)] = Field(1e-5, ge=0)
     """Weight decay of AdamW."""
     batch_size: int | None = Field(None, ge=2)
-    """Rows in a step; None: a 64th of the training rows, from 32 to the paper's 128."""
+    """Rows per step; None: 1/64 of the training rows, from 32 to the paper's 128."""
     epochs: int = Field(200, ge=1)
-    """Passes over the training rows in each of the two stages, at most."""
+    """Maximum passes over the training rows in each of the two stages."""
     patience: int | None = Field(20, ge=1)
-    """End a stage after so many epochs without a better validation metric; None: never."""
+    """End a stage after this many epochs without a better validation metric; None: never."""
     scaling: Literal["quantile", "standard", "minmax"] = "quantile"
     """Scale of numbers."""
 
@@ -58,7 +58,7 @@ class PTaRLConfig(Config):
 
 
 class PTaRLRepresentationConfig(PTaRLConfig):
-    """As for PTaRL, with the MLP backbone of the released code and what is exported of it."""
+    """As for PTaRL, with the MLP backbone of the released code, and what to export from it."""
 
     layers: Annotated[int, Int(1, 4)] = Field(3, ge=1)
     """Hidden layers of the backbone."""

@@ -74,7 +74,7 @@ class PTaRL(JointMethod):
     ) -> None:
         """Train a new backbone of ``model`` in each stage; validation labels only decide when to stop."""
         if model is None:
-            raise PluginError("ptarl trains the backbone of a downstream model: it needs one")
+            raise PluginError("ptarl trains the backbone of a downstream model, so it needs one")
         config: PTaRLConfig = self.config
         self.device, self.memory = context.device, context.memory
         self.inputs = Inputs(config.scaling).fit(train.features)

@@ -8,43 +8,43 @@ from tabbench import Config
 
 
 class Resources(Config):
-    """What jobs of one kind need instead of what all jobs need; what is not set is as for all."""
+    """Resources for one kind of job; anything not set is as for all jobs."""
 
     gpus: float | None = pydantic.Field(default=None, ge=0)
-    """GPUs of a worker; 0.5 lets two share one."""
+    """GPUs per worker; 0.5 lets two share one."""
     cpus: float | None = pydantic.Field(default=None, gt=0)
-    """CPUs of a worker."""
+    """CPUs per worker."""
     memory: float | None = pydantic.Field(default=None, gt=0)
-    """Memory of a worker, in GB, as Ray counts it."""
+    """Memory per worker in GB, as Ray counts it."""
     resources: dict[str, float] | None = None
-    """Other resources that nodes offer by name."""
+    """Custom resources of nodes."""
 
 
 class RayConfig(Config):
-    """Which cluster, and what each worker takes of it."""
+    """Which cluster to use, and the resources of each worker."""
 
     address: str = ""
-    """auto or HOST:PORT of a running cluster; without it a Ray of this machine is started for the run."""
+    """auto or HOST:PORT of a running cluster; if not set, a local Ray is started for the run."""
     gpus: float = pydantic.Field(default=0, ge=0)
-    """GPUs of each worker; 0.5 lets two share one."""
+    """GPUs per worker; 0.5 lets two share one."""
     cpus: float | None = pydantic.Field(default=None, gt=0)
-    """CPUs of each worker; by default as many as a job has threads."""
+    """CPUs per worker; by default the number of threads of a job."""
     memory: float | None = pydantic.Field(default=None, gt=0)
-    """Memory of each worker, in GB, as Ray counts it; --memory limits a job within it."""
+    """Memory per worker in GB, as Ray counts it; --memory limits a job within it."""
     resources: dict[str, float] = pydantic.Field(default_factory=dict)
-    """Other resources that nodes offer by name, such as {"fast_disk": 1}."""
+    """Custom resources of nodes, such as {"fast_disk": 1}."""
     autoscaling: bool = False
-    """The cluster starts nodes when they are needed: what no node has yet may still come."""
+    """The cluster starts nodes on demand: wait for resources that no node has yet."""
     idle: float = pydantic.Field(default=10.0, ge=1)
-    """Seconds after which a worker without work gives its place back."""
+    """Seconds after which an idle worker is released."""
     pretrain: Resources = Resources()
     """For pretraining only, such as ray.pretrain.gpus=1."""
     encode: Resources = Resources()
     """For encoding only."""
     trial: Resources = Resources()
-    """For the tuning of models only."""
+    """For tuning models only."""
     fit: Resources = Resources()
-    """For the training of models only."""
+    """For training models only."""
 
     def for_kind(self, kind: str) -> RayConfig:
         """The settings of workers for a kind of job."""

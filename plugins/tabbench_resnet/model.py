@@ -1,4 +1,4 @@
-"""ResNet of "Revisiting deep learning models for tabular data", by the authors' package."""
+"""ResNet of "Revisiting deep learning models for tabular data", from the authors' package."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ResNet(Backbone):
             dropout1=config.hidden_dropout,
             dropout2=config.residual_dropout,
         )
-        for block in self.blocks.blocks:  # the same, but faster on a CPU
+        for block in self.blocks.blocks:  # equivalent, but faster on a CPU
             block.dropout1, block.dropout2 = Dropout(config.hidden_dropout), Dropout(config.residual_dropout)
         self.end = nn.Sequential(nn.BatchNorm1d(config.d_block), nn.ReLU())
         self.out_features = config.d_block

@@ -32,59 +32,59 @@ Duration = Annotated[int, pydantic.BeforeValidator(parse_duration), pydantic.Fie
 
 
 class Resources(Config):
-    """What jobs of one kind need instead of what all jobs need; what is not set is as for all."""
+    """Resources for one kind of job; anything not set is as for all jobs."""
 
     gpus: int | None = pydantic.Field(default=None, ge=0)
-    """GPUs of a worker."""
+    """GPUs per worker."""
     cpus: int | None = pydantic.Field(default=None, ge=1)
-    """CPUs of a worker."""
+    """CPUs per worker."""
     memory: float | None = pydantic.Field(default=None, gt=0)
-    """Memory of a worker, in GB."""
+    """Memory per worker in GB."""
     time: Duration | None = None
-    """Time of a worker, such as 4h."""
+    """Time limit of a worker, such as 4h."""
     partition: str | None = None
     """Partition."""
     options: tuple[str, ...] | None = None
-    """Further options of sbatch."""
+    """Additional options for sbatch."""
 
 
 class SlurmConfig(Config):
-    """How workers are asked for. The names are those of sbatch where there is one."""
+    """How to request workers. Names follow sbatch where possible."""
 
     partition: str | None = None
     """Partition; the cluster's default if not set."""
     account: str | None = None
-    """Account that is charged."""
+    """Account to charge."""
     qos: str | None = None
     """Quality of service."""
     time: Duration = 3600
-    """How long a worker may live, such as 4h. It takes jobs until then; one that is not done goes on elsewhere."""
+    """Time limit of a worker, such as 4h. It runs jobs until then; an unfinished job resumes elsewhere."""
     notice: int = pydantic.Field(default=120, ge=10)
-    """Seconds before the end of its time at which a worker writes its checkpoint and leaves."""
+    """Seconds before its time limit at which a worker writes a checkpoint and exits."""
     gpus: int = pydantic.Field(default=0, ge=0)
-    """GPUs of each worker."""
+    """GPUs per worker."""
     cpus: int | None = pydantic.Field(default=None, ge=1)
-    """CPUs of each worker; by default as many as a job has threads."""
+    """CPUs per worker; by default the number of threads of a job."""
     memory: float | None = pydantic.Field(default=None, gt=0)
-    """Memory of each worker, in GB; the cluster's default if not set. --memory limits a job within it."""
+    """Memory per worker in GB; the cluster's default if not set. --memory limits a job within it."""
     setup: str = ""
-    """Shell lines before the worker starts, such as "module load cuda"."""
+    """Shell lines to run before the worker starts, such as "module load cuda"."""
     python: str = ""
     """The Python on the nodes that has tabbench; by default the one that runs the driver."""
     options: tuple[str, ...] = ()
-    """Further options of sbatch, such as ["--constraint=v100"]."""
+    """Additional options for sbatch, such as ["--constraint=v100"]."""
     poll: float = pydantic.Field(default=10.0, ge=1)
-    """Seconds between two looks at the queue."""
+    """Seconds between queries of the queue."""
     driver_time: Duration = 7 * 86400
-    """With --detach: time of the SLURM job that drives the run; it is queued again at the end, and goes on."""
+    """With --detach: time limit of the SLURM job that drives the run; it requeues itself at the end and resumes."""
     pretrain: Resources = Resources()
     """For pretraining only, such as slurm.pretrain.gpus=1."""
     encode: Resources = Resources()
     """For encoding only."""
     trial: Resources = Resources()
-    """For the tuning of models only."""
+    """For tuning models only."""
     fit: Resources = Resources()
-    """For the training of models only."""
+    """For training models only."""
 
     @pydantic.field_validator("options", mode="before")
     @classmethod

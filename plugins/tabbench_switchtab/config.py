@@ -9,16 +9,16 @@ from tabbench import Choice, Config, Float, Int, load_presets
 
 
 class SwitchTabConfig(Config):
-    """Defaults follow the paper where it is known; there is no official code.
+    """Defaults follow the paper where it gives them; there is no official code.
 
-    100 epochs with early stopping instead of 1,000 without suit a CPU. The paper feeds rows to its transformer as one
-    sequence; here a row is a sequence of feature tokens, so that no row's code depends on other rows.
+    To suit a CPU, there are 100 epochs with early stopping instead of 1,000 without. The paper feeds rows to its
+    transformer as one sequence; here a row is a sequence of feature tokens, so its code does not depend on others.
     """
 
     encoder: Literal["tokens", "mlp", "batch_seq"] = "tokens"
-    """``tokens``: a transformer over the row's features. ``mlp``: layers with ReLU, for wide tables. ``batch_seq``: as
-    in public codes a transformer over the rows of a batch: a row's code then depends on its neighbours, so never for a
-    benchmark."""
+    """``tokens``: a transformer over the row's features. ``mlp``: layers with ReLU, for wide tables. ``batch_seq``: a
+    transformer over the rows of a batch, as in public implementations; a row's code then depends on its neighbours,
+    so never use it for a benchmark."""
     width: Annotated[int | None, Choice(32, 64, 128, 256)] = Field(None, ge=1)
     """Size of a token, or of the MLP's layers; None: 64 and 256. ``batch_seq`` is as wide as the encoded row."""
     layers: Annotated[int, Int(1, 4)] = Field(3, ge=1)
@@ -26,26 +26,26 @@ class SwitchTabConfig(Config):
     heads: Annotated[int, Choice(2, 4, 8)] = Field(2, ge=1)
     """Attention heads."""
     pooling: Literal["flatten", "mean"] = "flatten"
-    """What the decoder, and the representation, get of the tokens: all side by side, or their mean."""
+    """How tokens are passed to the decoder and the representation: concatenated, or averaged."""
     decoder_depth: Annotated[int, Int(1, 2)] = Field(1, ge=1)
     """Layers of the decoder."""
     corruption: Annotated[float, Float(0.1, 0.6)] = Field(0.3, ge=0, le=1)
-    """Share of a row's features that are drawn anew; at least one feature."""
+    """Share of a row's features that are resampled; at least one feature."""
     lr: Annotated[float, Float(1e-5, 1e-3, log=True)] = Field(3e-4, gt=0)
     """Learning rate of RMSprop."""
     weight_decay: Annotated[float, Float(1e-6, 1e-3, log=True)] = Field(0.0, ge=0)
     """Weight decay of RMSprop."""
     batch_size: int = Field(128, ge=1)
-    """Pairs of rows in a step."""
+    """Pairs of rows per step."""
     epochs: int = Field(100, ge=0)
-    """Passes over the training rows, at most."""
+    """Maximum passes over the training rows."""
     patience: int | None = Field(20, ge=1)
-    """Stop after so many epochs without a better loss on validation rows; None: never."""
+    """Stop after this many epochs without a better loss on validation rows; None: never."""
     scaling: Literal["minmax", "standard", "quantile"] = "minmax"
-    """Scale of numbers: the paper's, z-scores, or a normal distribution by ranks, which heavy tails do not squeeze. The
+    """Scaling of numbers: the paper's min-max, z-scores, or quantiles, which heavy tails do not squeeze. The
     decoder follows: sigmoid for minmax, else linear."""
     export: Annotated[Literal["s", "z", "sz", "xs"], Choice("s", "z", "sz")] = "s"
-    """The representation: salient part, encoder output, both, or the encoded row itself beside the salient part."""
+    """The representation: salient part, encoder output, both, or the encoded row together with the salient part."""
 
     @model_validator(mode="after")
     def _heads_divide_width(self) -> "SwitchTabConfig":
@@ -67,4 +67,4 @@ class SwitchTabSupervisedConfig(SwitchTabConfig):
     """As for SwitchTab, and the weight of the labels."""
 
     alpha: Annotated[float, Float(0.01, 100.0, log=True)] = Field(1.0, ge=0)
-    """Weight of the label loss; 0 never looks at a label."""
+    """Weight of the label loss; 0 uses no labels."""

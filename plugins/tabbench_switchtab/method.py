@@ -3,8 +3,8 @@
 Paper: https://arxiv.org/abs/2401.02013
 
 Two rows are corrupted and encoded, and each code is split into a mutual part m and a salient part s. The decoder must
-rebuild a row from its own parts, and also from its salient part with the mutual part of the other row: what is special
-to a row has to be in s. The salient part is the representation.
+reconstruct a row from its own parts, and also from its salient part with the mutual part of the other row. So what is
+special about a row must be in s. The salient part is the representation.
 
 Written from the paper's description; its authors released no code.
 
@@ -46,7 +46,7 @@ ENCODE_NUMBERS = 2**22
 SAMPLE_ROWS = 2048
 """Training rows that the variances of the two parts are compared on."""
 NEIGHBOURS = "codes depend on neighbouring rows"
-"""Flag of ``batch_seq``: its records are kept for comparison with public codes, and left out of tables."""
+"""Flag of ``batch_seq``: its records are kept for comparison with public implementations, and left out of tables."""
 LabelLoss = Callable[["SwitchTask", torch.Tensor, torch.Tensor], torch.Tensor]
 """Loss of the labels of rows (given by their indices) from their codes."""
 
@@ -239,9 +239,10 @@ class RowEncoder(nn.Module):
 
 
 class BatchSequenceEncoder(nn.Module):
-    """The rows of a batch as one sequence, as public codes do: attention runs across rows, codes depend on neighbours.
+    """The rows of a batch as one sequence, as in public implementations: attention runs across rows, so codes depend on
+    neighbours.
 
-    For comparison with those codes only.
+    Only for comparison with those implementations.
     """
 
     def __init__(self, config: SwitchTabConfig, inputs: FeatureEncoder) -> None:

@@ -11,7 +11,7 @@ def tabbench_ssl_methods() -> list[Plugin]:
             "tabbench_tjepa.method:TJEPA",
             config="tabbench_tjepa.config:TJEPAConfig",
             finetune=True,
-            summary="predict the latent representation of some features of a row from that of others",
+            summary="predict the latent representation of some features of a row from others",
             revision=4,
             paper="Thimonier et al., ICLR 2025",
             url="https://arxiv.org/abs/2410.05016",

@@ -10,12 +10,12 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from tabbench import Choice, Config, Float, load_presets
 
 PREFIXES = ("model_", "exp_")
-"""Settings with these prefixes are also known without them: ``dim_hidden`` is ``model_dim_hidden``."""
+"""Settings with these prefixes also work without them: ``dim_hidden`` is ``model_dim_hidden``."""
 
 
 @cache
 def cpu_has_bf16() -> bool:
-    """Whether this machine's CPU multiplies bfloat16; where the system does not say (it is Linux that does), no."""
+    """Whether this machine's CPU has bfloat16 multiplication; False if the system (other than Linux) does not tell."""
     try:
         flags = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").partition("\nflags")[2]
     except OSError:
@@ -38,7 +38,7 @@ class TJEPAConfig(Config):
     model_dim_feedforward: Annotated[int, Choice(64, 128, 256, 512, 768, 1024)] = Field(default=256, ge=1)
     """Hidden units of the encoders' feed-forward blocks."""
     model_dropout_prob: Annotated[float, Float(0.0, 0.01)] = Field(default=0.0, ge=0, lt=1)
-    """Dropout of the context encoder; 0 runs no dropout operation, which on a CPU saves a third of the time."""
+    """Dropout of the context encoder; 0 skips dropout altogether, which is faster on a CPU."""
     norm: Literal["post", "pre"] = "post"
     """Layer normalisation after (paper) or before the blocks of every transformer layer."""
     positions: Literal["learned", "sincos"] = "learned"
@@ -46,29 +46,29 @@ class TJEPAConfig(Config):
     n_reg: int = Field(default=1, ge=0, le=4)
     """Regularising [REG] tokens: never masked, never a target, dropped after the encoder."""
     init: Literal["normal", "reference"] = "normal"
-    """Linear weights: truncated normal of 0.02; the authors' code leaves the input of attention to Xavier."""
+    """Linear weights: truncated normal of 0.02; the authors' code uses Xavier for the input of attention."""
     encoder: Literal["context", "target"] = "context"
     """Whose tokens are the representation: the context encoder's (paper) or its moving average's."""
     whiten: Literal["none", "pca"] = "none"
     """PCA whitening of the representation, fitted on training rows; it is then flat. It was worse on California and
     Jannis."""
     scaling: Literal["standard", "minmax", "quantile"] = "quantile"
-    """Numbers to a normal distribution by ranks, to zero mean and unit variance (paper), or to [0, 1] (the authors'
-    code, which collapses more easily)."""
+    """Scaling of numbers: quantiles of a normal distribution, zero mean and unit variance (paper), or [0, 1] (the
+    authors' code, which collapses more easily)."""
 
     # Masks
     mask_min_ctx_share: Annotated[float, Float(0.07, 0.15)] = Field(default=0.1363, gt=0, lt=1)
-    """Lowest share of the features that a context KEEPS (the paper says masked; its code keeps as many)."""
+    """Lowest share of the features that a context KEEPS (the paper says masked; its code keeps this share)."""
     mask_max_ctx_share: Annotated[float, Float(0.2, 0.9)] = Field(default=0.3682, gt=0, lt=1)
     """Highest share of the features that a context keeps."""
     mask_min_trgt_share: Annotated[float, Float(0.05, 0.2)] = Field(default=0.1556, gt=0, lt=1)
-    """Lowest share of the features that a target consists of."""
+    """Lowest share of the features in a target."""
     mask_max_trgt_share: Annotated[float, Float(0.2, 0.9)] = Field(default=0.6222, gt=0, lt=1)
-    """Highest share of the features that a target consists of."""
+    """Highest share of the features in a target."""
     mask_num_preds: int = Field(default=4, ge=1)
-    """Target masks K of each row."""
+    """Target masks per row (K)."""
     mask_num_encs: int = Field(default=1, ge=1)
-    """Context masks M of each row."""
+    """Context masks per row (M)."""
     masking: Literal["drop", "zero"] = "drop"
     """Leave masked features out (paper), or set them to zero with an indicator (its discarded alternative)."""
 
@@ -94,40 +94,40 @@ class TJEPAConfig(Config):
     exp_weight_decay: float = Field(default=0.0, ge=0)
     """Weight decay of linear layers; biases, norms and embeddings have none."""
     exp_batch_size: int | None = Field(default=None, ge=1)
-    """Rows in a step; None: 512 (paper), or for a small table a 16th of its rows, at least 32."""
+    """Rows per step; None: 512 (paper), or 1/16 of the rows of a small table, at least 32."""
     exp_epochs: int = Field(default=60, ge=1)
     """Passes over the training rows."""
     exp_warmup_share: float = Field(default=1 / 30, ge=0, lt=1)
-    """Share of the steps that warm up the learning rate; the authors' code has 10 of 300 epochs."""
+    """Share of the steps for learning rate warm-up; the authors' code has 10 of 300 epochs."""
     model_ema_start: float = Field(default=0.996, ge=0, le=1)
     """Momentum of the target encoder at the first step."""
     model_ema_end: float = Field(default=1.0, ge=0, le=1)
     """Momentum of the target encoder at the last step; linear in between."""
     frozen_target: bool = False
-    """A control: the target encoder stays as it was initialised."""
+    """A control: keep the target encoder at its initialisation."""
     ema_time_constants: float | None = Field(default=None, gt=0)
     """How far the target encoder moves over the whole run, however short: ``1 - momentum``, which falls from that of
     model_ema_start to that of model_ema_end, is multiplied so that its sum over the steps is this number. None (paper):
     as the momenta say, about 0.002 per step."""
     probe_every: int = Field(default=20, ge=1)
-    """Epochs between linear probes on validation; the best weights are kept. Without labels the last ones are."""
+    """Epochs between linear probes on validation, which choose the best weights. Without labels, the last are kept."""
 
     # Machine
     micro_batch: int | None = Field(default=None, ge=1)
-    """Rows whose gradients are computed at a time; None: what suits the processor's caches and the memory given."""
+    """Rows per gradient computation; None: what suits the processor's caches and the available memory."""
     bf16: bool | Literal["auto"] = "auto"
-    """Train in mixed bfloat16 precision; the representation is float32. On a CPU only products with weights are in
-    bfloat16. ``auto``, which is resolved when a run is planned: whether this CPU has it (AVX-512 BF16 or AMX)."""
+    """Train in mixed bfloat16 precision; the representation stays float32. On a CPU only products with weights use
+    bfloat16. ``auto``: whether the CPU that plans the run supports it (AVX-512 BF16 or AMX)."""
     compile: bool = False
     """Compile the loss and its gradients with torch.compile: for CUDA, slower on a CPU. Masks then have at most four
-    different numbers of features in a context and in a target, and an incomplete last batch is left out."""
+    different numbers of features in a context and in a target, and an incomplete last batch is dropped."""
     checkpoint_seconds: float = Field(default=60.0, ge=0)
-    """Least time between two checkpoints, for runs that have a scratch folder."""
+    """Minimum time between checkpoints, for runs with a scratch folder."""
 
     @field_validator("bf16")
     @classmethod
     def _resolve_bf16(cls, value: bool | str) -> bool:
-        """Part of a result's key, so that the machine that plans decides, not the one that runs."""
+        """Resolve ``auto`` when planning: it is part of the key, so the machine that plans decides."""
         return cpu_has_bf16() if value == "auto" else bool(value)
 
     @model_validator(mode="after")

@@ -3,9 +3,9 @@
 Paper: https://papers.nips.cc/paper/2020/hash/7d97667a3e056acab9aaf653807b4a03-Abstract.html
 Authors' code: https://github.com/jsyoon0823/VIME, commit d672f4f. It has no licence: read, not copied.
 
-A random part of a row's entries is replaced by values of other rows. From the corrupted row an encoder must say which
-entries were replaced, and restore them. The paper's second stage, a semi-supervised predictor, needs labels and is no
-part of this plugin.
+A random part of a row's entries is replaced by values from other rows. From the corrupted row, an encoder must detect
+the replaced entries and restore them. The paper's second stage, a semi-supervised predictor, needs labels; it is in
+``semi.py``.
 
 Shapes: ``n`` rows, ``d`` original features, ``w`` encoded columns (one-hot), ``h`` units of the encoder.
 """
@@ -37,7 +37,7 @@ MIN_WIDTH = 8
 
 
 class VIME(NetworkEncoder, SSLMethod):
-    """Encoder trained to find and mend swapped entries; its representation is flat ``(n, h)`` and non-negative."""
+    """Encoder trained to detect and restore swapped entries; its representation is flat ``(n, h)`` and non-negative."""
 
     Config = VIMEConfig
     network: MLP
@@ -51,7 +51,7 @@ class VIME(NetworkEncoder, SSLMethod):
         return glorot_(MLP(self.inputs.width, [width] * self.config.depth))
 
     def embed(self, matrix: torch.Tensor) -> torch.Tensor:
-        """``(n, h)``: the encoder's output for the row as it is."""
+        """``(n, h)``: the encoder's output for the uncorrupted row."""
         embedding: torch.Tensor = self.network(self.inputs.encode(matrix))
         return embedding
 
@@ -98,9 +98,9 @@ class VIME(NetworkEncoder, SSLMethod):
         return self.inputs.encode(matrix), OriginalColumns.each(self.inputs.width)
 
     def _loss(self, heads: "Heads", clean: torch.Tensor, corrupted: torch.Tensor, originals: OriginalColumns) -> Terms:
-        """The mask to be estimated is where rows differ, not what was drawn.
+        """The mask to estimate is where rows differ, not what was drawn.
 
-        An entry that was replaced by an equal value cannot be told from an untouched one.
+        An entry replaced by an equal value looks untouched.
         """
         replaced = originals.gather(corrupted != clean)
         if self.config.corrupt_level == "feature":
@@ -109,7 +109,7 @@ class VIME(NetworkEncoder, SSLMethod):
         return vime_loss(mask_logits, replaced, restored, clean, self.config.alpha)
 
     def _validation(self, heads: "Heads", train: torch.Tensor, context: Context) -> Pretext | None:
-        """Validation rows with one fixed corruption, whose values are those of training rows."""
+        """Validation rows with a fixed corruption; the replacement values come from training rows."""
         if context.validation is None:
             return None
         clean, originals = self._corruptible(context.validation)
@@ -126,7 +126,7 @@ class Heads(nn.Module):
         super().__init__()
         self.encoder = encoder
         self.sizes = [n_mask, n_columns]
-        # Both heads are linear on the same vector: one product serves them, each part initialised on its own.
+        # Both heads are linear in the same vector: one product serves both, each part initialised separately.
         self.output = nn.Linear(encoder.out_features, n_mask + n_columns)
         for weight in torch.split(self.output.weight.detach(), self.sizes):
             nn.init.xavier_uniform_(weight)

@@ -1,8 +1,8 @@
 """VIME's second stage: a predictor that gives the same answer for corrupted copies of a row (section 4.2 of the paper).
 
-The encoder of the first stage stays as it is. A predictor on it learns from the labelled rows, and from all rows,
-labelled or not, that its outputs must not depend on the entries that are replaced. Here the predictor is the network
-of the downstream model; the paper's has two hidden layers of 100 units.
+The encoder of the first stage stays frozen. A predictor on top of it learns from labelled rows. From all rows, labelled
+or not, it learns that its outputs must not depend on the replaced entries. Here the predictor is the network of the
+downstream model; the paper's has two hidden layers of 100 units.
 
 Shapes: ``n`` rows, ``K`` corrupted copies of each, ``c`` outputs.
 """
@@ -59,7 +59,7 @@ class VIMESemi(JointMethod):
         self, train: Labelled, validation: Labelled, task: Task, context: Context, model: DownstreamModel | None = None
     ) -> None:
         if model is None:
-            raise PluginError("vime_semi trains the backbone of a downstream model: it needs one")
+            raise PluginError("vime_semi trains the backbone of a downstream model, so it needs one")
         if not isinstance(train.features, Table) or not isinstance(validation.features, Table):
             raise UsageError("vime_semi has an encoder of its own: it needs the raw table, not a representation")
         rows = train.features if context.unlabelled is None else context.unlabelled
@@ -104,7 +104,7 @@ class VIMESemi(JointMethod):
         names = VIMEConfig.model_fields
         encoder = VIME(VIMEConfig(**{name: value for name, value in self.config if name in names}))
         encoder.device = self.device = context.device
-        # Reports of the first stage are not those of a predictor: a tuner must not take them for such.
+        # The tuner must not mistake reports of the first stage for those of a predictor.
         encoder.pretrain(rows, replace(context, validation=validation, probe=None, on_report=None))
         encoder.network.eval()
         return encoder

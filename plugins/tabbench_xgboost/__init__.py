@@ -10,7 +10,7 @@ def tabbench_models() -> list[Plugin]:
             "xgboost",
             "tabbench_xgboost.model:XGBoost",
             config="tabbench_xgboost.config:XGBoostConfig",
-            summary="gradient boosted trees",
+            summary="gradient-boosted trees",
             weights=True,
             revision=3,
             paper="Chen and Guestrin, KDD 2016",

@@ -13,9 +13,9 @@ from tabbench.nn import MAX_FLAT_COLUMNS, flat_columns, max_flat_columns
 from tabbench_xgboost.config import XGBoostConfig
 
 MANY_CLASSES = 200
-"""Beyond this, 2,000 rounds would be 2,000 trees for each of the classes: rounds, depth and bins are capped.
+"""With more classes, 2,000 rounds would mean 2,000 trees per class, so rounds, depth and bins are capped.
 
-One tree with a vector of 200 numbers in each leaf is slower than 200 trees, by ten times, and worse (XGBoost 3.2).
+One tree with a vector of 200 numbers in each leaf is ten times slower than 200 trees, and worse (XGBoost 3.2).
 """
 MANY_CLASSES_ROUNDS = 200
 MANY_CLASSES_DEPTH = 6
@@ -30,9 +30,9 @@ METRICS = {
 
 
 class XGBoost(DownstreamModel):
-    """Gradient boosted trees. Missing numbers, missing and unknown categories are missing values to it.
+    """Gradient-boosted trees. Missing numbers, and missing or unknown categories, are missing values.
 
-    Tokens (rows, d, h) are laid side by side, reduced by ``flat_columns`` to at most 4,096 columns, or to what fits a
+    Tokens (rows, d, h) are flattened and reduced by ``flat_columns`` to at most 4,096 columns, or to what fits into a
     quarter of the job's memory.
     """
 
@@ -40,7 +40,7 @@ class XGBoost(DownstreamModel):
 
     def fit(self, train: Labelled, validation: Labelled, task: Task, context: Context) -> None:
         if len(train.y) == 0 or len(validation.y) == 0:
-            raise UsageError(f"{len(train.y)} training rows and {len(validation.y)} validation rows: both need some")
+            raise UsageError(f"{len(train.y)} training rows and {len(validation.y)} validation rows: both are needed")
         config: XGBoostConfig = self.config
         self.task, self.threads = task, context.threads
         self.max_columns = max_flat_columns(len(train.y), context.memory)
@@ -64,7 +64,7 @@ class XGBoost(DownstreamModel):
         }
         if task.kind == "multiclass":
             parameters["num_class"] = task.n_classes
-        if task.kind == "binary":  # the share of a class, which may be absent: its log-odds must be finite
+        if task.kind == "binary":  # the share of a class; it may be absent, but its log-odds must be finite
             share = np.average(train.y, weights=context.weights)
             parameters["base_score"] = float(np.clip(share, 1e-3, 1 - 1e-3))
         matrix, types = to_matrix(train.features, self.max_columns)
@@ -104,7 +104,7 @@ class XGBoost(DownstreamModel):
         }
 
     def predict(self, features: Features) -> NDArray[np.float32]:
-        if len(features) == 0:  # the library warns, and forgets the classes
+        if len(features) == 0:  # otherwise the library warns and forgets the classes
             width = () if self.task.is_regression else (max(self.task.n_classes, 2),)
             return np.empty((0, *width), dtype=np.float32)
         matrix, types = to_matrix(features, self.max_columns)
@@ -125,12 +125,12 @@ class XGBoost(DownstreamModel):
 
 
 def _watched(task: Task, metric: str, loss: str) -> str:
-    """The library's name of the main metric; it has no macro averages, for which the loss stands in."""
+    """The library's name for the main metric; the loss instead of macro averages, which it lacks."""
     return {"": metric, "auroc": "auc", "mae": "mae", "r2": "rmse"}.get(task.metric, loss)
 
 
 class _Report(xgb.callback.TrainingCallback):
-    """Tells the harness how far the training is; a deadline or a pruned trial ends it by an exception."""
+    """Reports progress to the harness; a deadline or a pruned trial ends training with an exception."""
 
     def __init__(self, context: Context, n_rounds: int) -> None:
         self.context = context
@@ -141,7 +141,7 @@ class _Report(xgb.callback.TrainingCallback):
             name, values = next(iter(evals_log["validation"].items()))
             score = 1 - values[-1] if name.endswith("error") else values[-1] if name == "auc" else -values[-1]
             self.context.report(epoch + 1, self.n_rounds, validation=score)
-        self.context.check_deadline(f"after {epoch + 1} of {self.n_rounds} rounds")  # one can take minutes
+        self.context.check_deadline(f"after {epoch + 1} of {self.n_rounds} rounds")  # a single round can take minutes
         return False
 
 

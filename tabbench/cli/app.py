@@ -1,4 +1,4 @@
-"""The command line: one module per command, in the order of the average workflow.
+"""The command line: one module per command, in the order of a typical workflow.
 
 Nothing heavy is imported before a command needs it, so that ``tabbench --help`` answers at once.
 """
@@ -35,11 +35,11 @@ from tabbench.cli.text import printable
 from tabbench.errors import TabbenchWarning
 
 UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
-"""Errors of the disk, which the user can mend."""
+"""Disk errors that the user can fix."""
 
 app = CommandGroup(
     name="tabbench",
-    help="Benchmark self-supervised learning on tabular data, with tables that can be believed.",
+    help="Benchmark self-supervised learning on tabular data, with tables you can trust.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -55,10 +55,10 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def common(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and leave.", callback=_print_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Benchmark self-supervised learning on tabular data, with tables that can be believed."""
+    """Benchmark self-supervised learning on tabular data, with tables you can trust."""
 
 
 app.command("run")(run.run)
@@ -81,7 +81,7 @@ app.add_typer(plugins.app, name="plugins")
 
 
 def main() -> None:
-    """The console script: errors that the user can mend are one line, without a traceback."""
+    """The console script. Errors that the user can fix are one line, without a traceback."""
     _shorten_warnings()
     try:
         code = app(prog_name="tabbench", standalone_mode=False)
@@ -101,7 +101,7 @@ def main() -> None:
             raise
         what = "read or write" if error.errno == errno.EACCES else "write"
         place = f" {error.filename}" if error.filename else ""
-        _leave(f"cannot {what}{place}: {error.strerror}. Records that were finished are kept.", 1)
+        _leave(f"cannot {what}{place}: {error.strerror}. Finished records are kept.", 1)
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -111,7 +111,7 @@ def _leave(message: str, code: int) -> NoReturn:
 
 
 def _shorten_warnings() -> None:
-    """A warning of tabbench is one line; Python would add where in the source it was raised."""
+    """Print tabbench's warnings on one line; Python would add the source line that raised them."""
     show = warnings.showwarning
 
     def show_shortly(

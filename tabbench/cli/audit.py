@@ -1,4 +1,4 @@
-"""``tabbench audit``: tripwires on anybody's released results."""
+"""``tabbench audit``: run the tripwires on anyone's released results."""
 
 import json
 import sys
@@ -22,11 +22,11 @@ def audit(
     ],
     mapping: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="A TOML file that says which columns or JSON paths hold what."),
+        typer.Option(metavar="FILE", help="TOML file that maps columns or JSON paths to fields."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
-    """Check released results, anybody's: is validation the test part, were cells filled, do the ranks follow?
+    """Check anyone's released results: is validation the test set, were cells filled in, do the ranks follow?
 
     Columns named dataset, method, model, seed, validation and test need no mapping. Exit codes: 0 nothing found,
     2 the files cannot be used, 3 something found.
@@ -39,7 +39,7 @@ def audit(
 
 
 def describe(found: "Audit") -> list[str]:
-    """Lines for people."""
+    """The findings as lines of text."""
     lines = [f"{found.runs:,} run(s) on {found.datasets:,} dataset(s) in {found.files:,} file(s)"]
     for finding in found.findings:
         lines += ["", f"{finding.what}: {finding.count:,} of {finding.total:,} {finding.unit}", f"  {finding.why}"]

@@ -1,4 +1,4 @@
-"""``tabbench cite``: BibTeX of what took part in results."""
+"""``tabbench cite``: BibTeX for everything that contributed to some results."""
 
 import sys
 from typing import Annotated
@@ -12,12 +12,12 @@ from tabbench.registry import Entry, Registry, make_registry
 
 def cite(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Plugins to cite, instead of a results folder.")
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Plugins to cite instead of a results folder.")
     ] = None,
     results: ResultsFolder = DEFAULT_RESULTS,
     plugin: PluginFiles = None,
 ) -> None:
-    """Print BibTeX of everything that took part in a results folder: tabbench, methods, models, data, libraries."""
+    """Print BibTeX for everything used in a results folder: tabbench, methods, models, data, libraries."""
     from tabbench.results.citations import make_bibtex, participants
     from tabbench.results.store import Store
 
@@ -26,7 +26,7 @@ def cite(
         print(make_bibtex([entry for name in names for entry in _called(name, registry)]), end="")
         return
     if not (results / "records").is_dir():
-        raise UsageError(f"{results} is not a results folder: give --results DIR, or names of plugins")
+        raise UsageError(f"{results} is not a results folder: give --results DIR or plugin names")
     records = Store(results).records()
     entries, lost = participants(records, registry)
     for name in sorted(lost):

@@ -1,4 +1,4 @@
-"""What the shell offers after an option: names of methods, models, data and metrics; of several, the last one."""
+"""Shell completion of option values: names of methods, models, data and metrics; in a list, of the last one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Word:
 
 
 def complete(command: str, parameter: str, incomplete: str) -> list[str]:
-    """Words that begin with what was typed. ``mlp,re`` becomes ``mlp,resnet``; where nothing fits, files are offered.
+    """Words that start with what was typed. ``mlp,re`` becomes ``mlp,resnet``; if nothing matches, files are offered.
 
     Args:
         command: such as ``run``.

@@ -1,4 +1,4 @@
-"""``tabbench data``: fill the local cache, and look at what is in it."""
+"""``tabbench data``: fill and inspect the local cache."""
 
 from __future__ import annotations
 
@@ -26,36 +26,34 @@ SOME_FAILED = 3
 SHOWN_COLUMNS = 50
 LONGEST_NAME = 40
 SHORT_LIST = 3
-"""Up to this number of datasets, progress needs no counting."""
+"""With this many datasets or fewer, progress is not counted."""
 
-app = CommandGroup(help="Fill the local cache of datasets, and look at what is in it.", no_args_is_help=True)
+app = CommandGroup(help="Fill and inspect the local dataset cache.", no_args_is_help=True)
 
 AsJson = Annotated[bool, typer.Option("--json", help="JSON for programs.")]
 Categorical = Annotated[
-    str, typer.Option("--categorical", metavar="A,B", help="Columns that hold categories though they are numbers.")
+    str, typer.Option("--categorical", metavar="A,B", help="Numeric columns to treat as categories.")
 ]
 Numeric = Annotated[
-    str, typer.Option("--numeric", metavar="A,B", help="Columns that hold numbers: what is not one is missing.")
+    str, typer.Option("--numeric", metavar="A,B", help="Columns to treat as numbers; anything else counts as missing.")
 ]
 Drop = Annotated[str, typer.Option("--drop", metavar="A,B", help="Columns to leave out.")]
 Unlabelled = Annotated[
-    str, typer.Option("--unlabelled", metavar="FILE|drop", help="More rows without a target; drop: without any.")
+    str, typer.Option("--unlabelled", metavar="FILE|drop", help="File with more rows without a target; drop: use none.")
 ]
-TaskOption = Annotated[
-    str, typer.Option("--task", help="classification or regression, instead of what the target looks like.")
-]
+TaskOption = Annotated[str, typer.Option("--task", help="classification or regression, if the guess is wrong.")]
 
 
 @app.command()
 def fetch(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Datasets or groups, such as adult or paper.")],
-    offline: Annotated[bool, typer.Option("--offline", help="Load nothing over the network.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Load again what is there already.")] = False,
-    jobs: Annotated[int, typer.Option(min=1, max=32, metavar="N", help="Downloads at a time.")] = 2,
+    offline: Annotated[bool, typer.Option("--offline", help="Do not use the network.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Reload datasets that are already cached.")] = False,
+    jobs: Annotated[int, typer.Option(min=1, max=32, metavar="N", help="Parallel downloads.")] = 2,
     as_json: AsJson = False,
     plugin: PluginFiles = None,
 ) -> None:
-    """Load datasets into the cache; what is there already is left as it is, so that a second call resumes the first."""
+    """Load datasets into the cache. Cached datasets are skipped, so running it again resumes."""
     from tabbench.data.sources import FileReference, find_sources
 
     registry = make_registry(plugin or [])
@@ -79,7 +77,7 @@ def fetch(
 def _fetch_all(
     sources: dict[str, Entry | SchemeTable | Manifest], registry: Registry, *, offline: bool, force: bool, jobs: int
 ) -> tuple[list[Manifest], list[str]]:
-    """Load several datasets at a time; one that fails does not stop the others, unless it is the only one."""
+    """Load several datasets in parallel. A failure does not stop the others, unless it is the only one."""
     from concurrent.futures import ThreadPoolExecutor, as_completed
 
     from tabbench.data.cache import Manifest
@@ -112,8 +110,8 @@ def _fetch_all(
 
 @app.command("import")
 def import_(
-    name: Annotated[str, typer.Argument(help="Under which name: a known dataset's, or a new one.")],
-    file: Annotated[Path, typer.Argument(help="CSV, TSV or parquet, also with .gz or .zst.")],
+    name: Annotated[str, typer.Argument(help="Name to store it under: a known dataset's, or a new one.")],
+    file: Annotated[Path, typer.Argument(help="CSV, TSV or parquet; .gz and .zst work too.")],
     target: Annotated[str, typer.Option("--target", help="Column to predict.")],
     categorical: Categorical = "",
     numeric: Numeric = "",
@@ -123,7 +121,7 @@ def import_(
     as_json: AsJson = False,
     plugin: PluginFiles = None,
 ) -> None:
-    """Put a file into the cache under a name, so that machines without a network can use it."""
+    """Cache a file under a name, so that machines without a network can use it."""
     from tabbench.data.sources import import_file
 
     registry = make_registry(plugin or [])
@@ -138,7 +136,7 @@ def import_(
 
 @app.command("list")
 def list_(as_json: AsJson = False, plugin: PluginFiles = None) -> None:
-    """List what is in the cache, and which known datasets are not."""
+    """List cached datasets, and known datasets that are not cached."""
     from tabbench.data.cache import cache_dir, list_cached
 
     manifests = list_cached()
@@ -156,12 +154,12 @@ def list_(as_json: AsJson = False, plugin: PluginFiles = None) -> None:
 @app.command()
 def verify(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME...]", help="All that is cached without it.")
+        list[str] | None, typer.Argument(metavar="[NAME...]", help="All cached datasets if omitted.")
     ] = None,
     as_json: AsJson = False,
     plugin: PluginFiles = None,
 ) -> None:
-    """Compare cached tables with their checksums."""
+    """Check cached tables against their checksums."""
     from tabbench.data.cache import list_cached
     from tabbench.data.cache import verify as verify_manifest
 
@@ -181,10 +179,10 @@ def verify(
 
 @app.command()
 def remove(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Datasets as `tabbench data list` names them.")],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Dataset names as in `tabbench data list`.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be removed.")] = False,
 ) -> None:
-    """Take datasets out of the cache. Results are kept; a later run loads the data again."""
+    """Remove datasets from the cache. Results are kept; a later run loads the data again."""
     from tabbench.data.cache import cache_dir, list_cached
     from tabbench.data.cache import remove as remove_manifest
 
@@ -212,7 +210,7 @@ def show(
     as_json: AsJson = False,
     plugin: PluginFiles = None,
 ) -> None:
-    """Say what a table holds, and how its columns are understood. A file is only looked at, not cached."""
+    """Describe a table and how its columns are read. Files are read but not cached."""
     from tabbench.data.summary import summarise
 
     registry = make_registry(plugin or [])
@@ -238,7 +236,7 @@ def show(
 
 
 def _look(reference: str, registry: Registry, reading: Reading) -> tuple[Any, JsonObject]:
-    """A cleaned table, and what is known of it beside its columns."""
+    """A cleaned table, and what is known about it beyond its columns."""
     from tabbench.contracts import LoadedData
     from tabbench.data.cache import read_frame, read_unlabelled
     from tabbench.data.cleaning import clean
@@ -249,7 +247,7 @@ def _look(reference: str, registry: Registry, reading: Reading) -> tuple[Any, Js
     sources = find_sources(reference, registry)
     if len(sources) > 1:
         members = ", ".join(source.name for source in sources)
-        raise UsageError(f"{reference!r} is a group of datasets; show one of them: {members}")
+        raise UsageError(f"{reference!r} is a group of datasets; pick one: {members}")
     source = sources[0]
     if isinstance(source, FileReference):
         loaded = read_file(source.path, source.target, reading)
@@ -258,14 +256,16 @@ def _look(reference: str, registry: Registry, reading: Reading) -> tuple[Any, Js
         except DataError as error:
             raise DataError(f"{source.path}: {error}") from None
     if not reading.is_default:
-        raise UsageError(f"--categorical, --numeric, --drop and --task are for files; what {reference} holds is known")
+        raise UsageError(
+            f"--categorical, --numeric, --drop and --task are for files; the columns of {reference} are fixed"
+        )
     try:
         manifest = resolve_data(reference, registry, offline=True)[0]
     except DataError:
         if peek_data(reference, registry)[0][1] is not None:
             raise
         raise DataError(
-            f"{source.name} is not in the cache, and show downloads nothing: run `tabbench data fetch {source.name}`"
+            f"{source.name} is not cached, and show does not download: run `tabbench data fetch {source.name}`"
         ) from None
     kind: TaskName = "regression" if manifest.task == "regression" else "classification"
     loaded = LoadedData(
@@ -289,7 +289,7 @@ def _cached(name: str, registry: Registry) -> list[Manifest]:
     found = peek_data(name, registry)
     absent = [each for each, manifest in found if manifest is None]
     if len(absent) == len(found):
-        raise DataError(f"{', '.join(absent)} is not in the cache: run `tabbench data fetch {name}`")
+        raise DataError(f"{', '.join(absent)} is not cached: run `tabbench data fetch {name}`")
     return [manifest for _, manifest in found if manifest is not None]
 
 
@@ -349,7 +349,7 @@ def _print_summary(about: JsonObject, columns: list[ColumnSummary]) -> None:
     headers = ("column", "kind", "missing", "distinct", "values")
     print(tabulate(rows, headers, tablefmt="plain", disable_numparse=True, colalign=("left", "left", "right", "right")))
     if len(shown) < len(columns):
-        print(f"{len(columns) - len(shown)} more features are not shown; --json has all")
+        print(f"{len(columns) - len(shown)} more features not shown; --json lists all")
     _print_notes(about["notes"])
     for what in ("licence", "citation", "homepage"):
         if about[what]:

@@ -1,4 +1,4 @@
-"""``tabbench run --dry-run``: what a run would do, what is shared, what is stored, and how long the rest may take."""
+"""``tabbench run --dry-run``: what a run would do, share and reuse, and how long the rest may take."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def print_plan(
     offline: bool = False,
     calibrate: bool = False,
 ) -> None:
-    """Print the plan, and what the executor would do.
+    """Print the plan and what the executor would do.
 
-    Datasets that are not in the cache are planned by what is expected of them.
+    Datasets that are not cached are planned from their expected shape.
     """
     from tabbench.data.gather import expect_data
     from tabbench.experiment.plan import make_plan

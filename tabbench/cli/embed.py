@@ -1,4 +1,4 @@
-"""``tabbench embed``: a representation of one's own rows, outside any benchmark."""
+"""``tabbench embed``: a representation of your own rows, outside any benchmark."""
 
 import json
 import os
@@ -20,37 +20,37 @@ WRITERS = (".parquet", ".csv", ".npy")
 
 
 def embed(
-    file: Annotated[str, typer.Argument(help="CSV, TSV or parquet; FILE:TARGET leaves a target column out.")],
+    file: Annotated[str, typer.Argument(help="CSV, TSV or parquet; FILE:TARGET drops the target column.")],
     ssl: Annotated[str, typer.Option(metavar="NAME", help="SSL method; see: tabbench list ssl.")],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write: .parquet, .csv, or .npy (keeps tokens).")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Output file: .parquet, .csv, or .npy (keeps tokens).")],
     encoder: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="A stored encoder to use, instead of pretraining on FILE.")
+        Path | None, typer.Option(metavar="DIR", help="Stored encoder to use instead of pretraining on FILE.")
     ] = None,
-    save: Annotated[Path | None, typer.Option(metavar="DIR", help="Where to keep the encoder.")] = None,
+    save: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder to save the encoder in.")] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME.KEY=VALUE", help="A setting of the method; can be repeated."),
     ] = None,
-    categorical: Annotated[str | None, typer.Option(metavar="A,B", help="Columns to take as categories.")] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Of the initialisation.")] = 0,
+    categorical: Annotated[str | None, typer.Option(metavar="A,B", help="Columns to treat as categories.")] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the initialisation.")] = 0,
     device: Annotated[str, typer.Option(metavar="NAME", help="auto, cpu, cuda or mps.")] = "auto",
     plugin: PluginFiles = None,
 ) -> None:
-    """Pretrain a method on all rows of a file, or take a stored encoder, and write the representation of its rows.
+    """Pretrain a method on all rows of a file, or load a stored encoder, and write the rows' representation.
 
-    Encoders of a benchmark are in RESULTS/artefacts/pretrain; each folder is one that --encoder takes.
+    A benchmark's encoders are in RESULTS/artefacts/pretrain; --encoder takes any folder there.
     """
     from tabbench.experiment.controls import NONE, UNTRAINED
     from tabbench.experiment.settings import check_settings, choose
     from tabbench.experiment.spec import make_spec, parse_settings
     from tabbench.registry import make_registry
 
-    # Training can take hours: whatever would go wrong after it is told before.
+    # Training can take hours, so anything that would fail afterwards is reported before.
     if out.suffix not in WRITERS:
         raise UsageError(f"--out {out}: its name must end in {', '.join(WRITERS)}")
     _check_writable("--out", out.parent)
     if out.is_dir():
-        raise UsageError(f"--out {out}: this is a folder; a file is needed")
+        raise UsageError(f"--out {out} is a folder; give a file")
     if save is not None:
         _check_writable("--save", save)
     if encoder is not None and (settings or categorical):
@@ -58,13 +58,13 @@ def embed(
         raise UsageError(f"{option} is for pretraining; the encoder in {encoder} has the settings it was trained with")
     registry = make_registry(plugin or [])
     if ssl.lower().partition(":")[0] in (NONE, UNTRAINED):
-        raise UsageError(f"--ssl {ssl}: a control has no encoder to train; choose a method: see tabbench list ssl")
+        raise UsageError(f"--ssl {ssl}: a control has no encoder to train; choose a method from tabbench list ssl")
     spec = make_spec({"ssl": [ssl], "model": [NONE], "set": parse_settings(settings or [])})
     choice = choose(spec, registry, "ssl", ssl)
     check_settings(spec, registry, [choice])
     if choice.entry.plugin.uses_labels:
         raise UsageError(
-            f"{choice.name!r} learns with labels, and a file to embed has none: choose a label-free method"
+            f"{choice.name!r} learns from labels, and a file to embed has none: choose a label-free method"
         )
     if encoder is not None:
         check_encoder(encoder, choice.entry, registry)
@@ -86,14 +86,14 @@ def embed(
             method.save(save)
             saved = f"; the encoder is in {save}"
         shape = write_representation(method, frame, out)
-    except OSError as error:  # a full disk, say: what could be known before was checked before
+    except OSError as error:  # a full disk, say; whatever could be checked earlier was
         what = out if saved or save is None else save
         raise UsageError(f"cannot write {what} ({error.strerror}){saved}") from None
     print(f"{out}: {' x '.join(map(str, shape))}")
 
 
 def _check_writable(option: str, folder: Path) -> None:
-    """Refuse a folder that could not be written into, or made."""
+    """Refuse a folder that cannot be created or written to."""
     if option == "--out" and not folder.is_dir():
         raise UsageError(f"--out: there is no folder {folder}")
     place = folder.absolute()
@@ -102,19 +102,19 @@ def _check_writable(option: str, folder: Path) -> None:
     if not place.is_dir():
         raise UsageError(f"{option} {folder}: {place} is a file, not a folder")
     if not os.access(place, os.W_OK):
-        raise UsageError(f"{option} {folder}: nothing can be written into {place}")
+        raise UsageError(f"{option} {folder}: cannot write to {place}")
 
 
 def check_encoder(folder: Path, entry: "Entry", registry: "Registry") -> None:
-    """Refuse a folder without an encoder, or with that of another method."""
+    """Refuse a folder without an encoder, or with another method's."""
     try:
         stored = str(json.loads((folder / "method.json").read_text(encoding="utf-8"))["class"])
     except OSError:
-        raise UsageError(f"--encoder {folder}: there is no stored encoder in this folder") from None
+        raise UsageError(f"--encoder {folder}: no stored encoder in this folder") from None
     except (ValueError, KeyError, TypeError):
         raise UsageError(f"--encoder {folder}: its method.json is damaged") from None
     owner = next((each.name for each in registry.entries("ssl") if each.plugin.target == stored), None)
-    # The module of an unpublished plugin is named by its content, so that its class alone counts.
+    # The module of an unpublished plugin is named after its content, so only its class is compared.
     if owner is None and stored.rpartition(":")[2] == entry.plugin.target.rpartition(":")[2]:
         return
     if owner != entry.name:
@@ -124,7 +124,7 @@ def check_encoder(folder: Path, entry: "Entry", registry: "Registry") -> None:
 
 
 def _read(reference: str) -> Any:
-    """The columns of a file, without the target if one is named."""
+    """The columns of a file, without the target if there is one."""
     from tabbench.data.files import read_table, split_reference
 
     path, target = split_reference(reference)
@@ -137,7 +137,7 @@ def _read(reference: str) -> Any:
 
 
 def _worth_having(frame: "pd.DataFrame", categorical: list[str]) -> "tuple[pd.DataFrame, list[str]]":
-    """The columns that a benchmark would keep, and which of them are categorical."""
+    """The columns a benchmark would keep, and which of them are categorical."""
     from tabbench.data.cleaning import clean_features
     from tabbench.frames import categorical_columns, no_column
 

@@ -1,4 +1,4 @@
-"""``tabbench fit`` and ``tabbench predict``: a pipeline to use, and its predictions for new rows."""
+"""``tabbench fit`` and ``tabbench predict``: a pipeline to deploy, and its predictions for new rows."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ WRITERS = (".csv", ".parquet")
 
 def fit(
     record: Annotated[
-        str | None, typer.Argument(metavar="[RECORD]", help="The first characters of a record's key.")
+        str | None, typer.Argument(metavar="[RECORD]", help="First characters of a record's key.")
     ] = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write the pipeline.")] = Path("pipeline"),
-    ssl: Annotated[str | None, typer.Option(metavar="NAME", help="SSL method, or none; without RECORD.")] = None,
-    model: Annotated[str | None, typer.Option(metavar="NAME", help="Downstream model; without RECORD.")] = None,
+    ssl: Annotated[str | None, typer.Option(metavar="NAME", help="SSL method or none; instead of RECORD.")] = None,
+    model: Annotated[str | None, typer.Option(metavar="NAME", help="Downstream model; instead of RECORD.")] = None,
     data: Annotated[
-        str | None, typer.Option(metavar="NAME|FILE:TARGET", help="Dataset; with RECORD, where its file is now.")
+        str | None, typer.Option(metavar="NAME|FILE:TARGET", help="Dataset; with RECORD, its file's current path.")
     ] = None,
     preset: Annotated[str, typer.Option(metavar="NAME", help="quick, standard or paper.")] = "standard",
     settings: Annotated[
@@ -37,7 +37,7 @@ def fit(
         typer.Option("--set", metavar="NAME.KEY=VALUE", help="A setting of a plugin; can be repeated."),
     ] = None,
     categorical: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Columns of FILE:TARGET to take as categories.")
+        str | None, typer.Option(metavar="A,B", help="Columns of FILE:TARGET to treat as categories.")
     ] = None,
     numeric: Annotated[
         str | None, typer.Option(metavar="A,B", help="Columns of FILE:TARGET to take as numbers.")
@@ -51,27 +51,27 @@ def fit(
     ] = None,
     weights: Annotated[str | None, typer.Option(metavar="COLUMN", help="Weights of rows in training.")] = None,
     as_recorded: Annotated[
-        bool, typer.Option("--as-recorded", help="Fit exactly the record's model, on its training rows only.")
+        bool, typer.Option("--as-recorded", help="Refit the record's exact model, on its training rows only.")
     ] = False,
     device: Annotated[str, typer.Option(metavar="NAME", help="auto, cpu, cuda or mps.")] = "auto",
     results: ResultsFolder = DEFAULT_RESULTS,
     plugin: PluginFiles = None,
     offline: Annotated[bool, typer.Option("--offline", help="Never touch the network.")] = False,
 ) -> None:
-    """Fit encoder and model on all labelled rows and save them, without pickle; 'tabbench predict' uses the folder.
+    """Fit encoder and model on all labelled rows and save them without pickle, for 'tabbench predict'.
 
-    Name a record of a benchmark, or a method, a model and a table. A tenth of the rows decides when to stop.
+    Give a benchmark record, or a method, a model and a table. A tenth of the rows decides when to stop training.
     """
     if (out / "pipeline.json").exists():
-        raise UsageError(f"--out {out}: there is a pipeline already, and nothing is overwritten")
+        raise UsageError(f"--out {out} already has a pipeline; it is not overwritten")
     if record is not None and (ssl or model):
-        raise UsageError("give a RECORD, or --ssl, --model and --data; not both")
+        raise UsageError("give either a RECORD or --ssl, --model and --data")
     if record is not None:
         made = _fit_record(record, results, data, plugin or [], device, offline, as_recorded)
     else:
         for name, value in (("ssl", ssl), ("model", model), ("data", data)):
             if value is None:
-                raise UsageError(f"--{name} is missing: give a RECORD, or --ssl, --model and --data")
+                raise UsageError(f"--{name} is missing: give either a RECORD or --ssl, --model and --data")
         lists = {"categorical": categorical, "numeric": numeric, "drop": drop}
         words = {"preset": preset, "task": task, "class_weights": class_weights, "weights": weights}
         given: Entries = {name: split_names(value) for name, value in lists.items() if value is not None}
@@ -96,7 +96,7 @@ def _fit_record(
 
     stored = find_record(results, start)
     if stored is None:
-        raise UsageError(f"there is no record {start!r} in {results}: give the first characters of a key, at least 4")
+        raise UsageError(f"no record {start!r} in {results}: give at least the first 4 characters of a key")
     prepared = prepare_replay(stored, results, plugins, data)
     spec = prepared.spec
     (manifest,) = find_data(
@@ -113,7 +113,7 @@ def _fit_record(
     if as_recorded:
         return fit_as_recorded(stored, plan, last, Store(results), context)
     if stored.ssl.startswith(f"{UNTRAINED}:"):
-        raise UsageError(f"{stored.ssl} is a control: fit a method, or add --as-recorded")
+        raise UsageError(f"{stored.ssl} is a control: choose a method, or add --as-recorded")
     method = None if stored.ssl == NONE else choose(spec, prepared.registry, "ssl", stored.ssl, manifest.name)
     model = choose(spec, prepared.registry, "model", stored.model, manifest.name)
     return fit_pipeline(method, model, manifest, prepared.registry, context, spec.rule.columns, spec.weighting)
@@ -135,7 +135,7 @@ def _fit_named(given: Entries, settings: list[str], plugins: list[Path], device:
         spec.data, registry, offline=offline, reading=spec.reading, weighting=spec.weighting, say=_say
     )
     if len(manifests) > 1:
-        raise UsageError(f"--data {spec.data[0]} is a group: name one of {', '.join(each.name for each in manifests)}")
+        raise UsageError(f"--data {spec.data[0]} is a group; pick one: {', '.join(each.name for each in manifests)}")
     (manifest,) = manifests
     raw = spec.ssl[0].lower() == NONE
     method = None if raw else choose(spec, registry, "ssl", spec.ssl[0], manifest.name)
@@ -165,15 +165,15 @@ def _say(line: str) -> None:
 
 
 def predict(
-    pipeline: Annotated[Path, typer.Argument(metavar="PIPELINE", help="A folder that 'tabbench fit' wrote.")],
+    pipeline: Annotated[Path, typer.Argument(metavar="PIPELINE", help="Folder written by 'tabbench fit'.")],
     file: Annotated[Path, typer.Argument(help="New rows: CSV, TSV or parquet.")],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write: .csv or .parquet.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Output file: .csv or .parquet.")],
     device: Annotated[str, typer.Option(metavar="NAME", help="auto, cpu, cuda or mps.")] = "auto",
     plugin: PluginFiles = None,
 ) -> None:
-    """Write a prediction for each row of a file, with the probability of each class.
+    """Predict each row of a file, with the probability of each class.
 
-    Columns are found by name; the target, if the file has it, is not looked at.
+    Columns are matched by name. A target column in the file is ignored.
     """
     from tabbench.results.writing import check_place
     from tabbench.running.pipeline import load, read_rows

@@ -1,4 +1,4 @@
-"""``tabbench inspect``: how a method's representation develops on a dataset, as numbers and as a page."""
+"""``tabbench inspect``: how a method's representation develops on a dataset, as numbers and a page."""
 
 import sys
 from dataclasses import replace
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from tabbench.running.rankings import Rankings
 
 SHOWN = 10
-"""Features that are printed; the page has all of them."""
+"""Number of features printed; the page has all of them."""
 
 
 def inspect(
     ssl: Annotated[str, typer.Option(metavar="NAME", help="A label-free SSL method; see: tabbench list ssl.")],
     data: Annotated[str, typer.Option(metavar="NAME", help="A dataset, or FILE:TARGET.")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the page.")] = Path("inspect.html"),
-    snapshots: Annotated[int, typer.Option(min=1, metavar="N", help="How often to look while it is trained.")] = 8,
+    snapshots: Annotated[int, typer.Option(min=1, metavar="N", help="Snapshots during training.")] = 8,
     rows: Annotated[int | None, typer.Option(min=10, metavar="N", help="Use only N rows of the dataset.")] = None,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of the split and the initialisation.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the split and the initialisation.")] = 0,
     preset: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="quick, standard or paper.", show_default="quick for demo, else standard"),
@@ -40,20 +40,20 @@ def inspect(
     ] = None,
     ablate: Annotated[
         str | None,
-        typer.Option(metavar="KEY=A,B", help="Train once more with each of these values, and draw them together."),
+        typer.Option(metavar="KEY=A,B", help="Also train with each of these values and plot them together."),
     ] = None,
     encoder: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Look at a stored encoder; nothing is trained.")
+        Path | None, typer.Option(metavar="DIR", help="Inspect a stored encoder without training.")
     ] = None,
     results: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Take the encoder from these results if it is there; keep the inspection."),
+        typer.Option(metavar="DIR", help="Use the encoder from these results if stored; keep the inspection there."),
     ] = None,
     device: Annotated[str, typer.Option(metavar="NAME", help="auto, cpu, cuda or mps.")] = "auto",
     offline: Annotated[bool, typer.Option("--offline", help="Never touch the network.")] = False,
     plugin: PluginFiles = None,
 ) -> None:
-    """Pretrain a method on a dataset and look at its representation: metrics over epochs, maps, tokens, features.
+    """Pretrain a method on a dataset and inspect its representation: metrics by epoch, maps, tokens, features.
 
     Metrics are those of the T-JEPA paper, over all pairs of up to 1,000 training rows: mean KL divergence of softmaxed
     embeddings, mean distance, uniformity; the effective rank; and a linear probe on validation.
@@ -63,11 +63,11 @@ def inspect(
 
     check_place(out)
     if encoder is not None and (ablate is not None or settings):
-        raise UsageError("--encoder looks at an encoder as it is: leave out --ablate and --set")
+        raise UsageError("--encoder inspects a stored encoder: leave out --ablate and --set")
     registry = make_registry(plugin or [])
     entry = registry.find("ssl", ssl)
     if entry.plugin.uses_labels or not entry.plugin.untrained:
-        raise UsageError(f"{entry.name!r} cannot be inspected: choose a label-free method with an encoder")
+        raise UsageError(f"{entry.name!r} cannot be inspected: choose a label-free method that has an encoder")
     given = ablation_settings(entry.name, settings or [], ablate)
     manifest = _find_data(registry, data, offline)
     choices = {name: _choose(registry, ssl, data, manifest.name, preset, texts) for name, texts in given.items()}
@@ -98,7 +98,7 @@ def inspect(
 
 
 def ablation_settings(ssl: str, settings: list[str], ablate: str | None) -> dict[str, list[str]]:
-    """The settings of each training, by what it is called on the page."""
+    """The settings of each training, by its title on the page."""
     if ablate is None:
         return {ssl: settings}
     key, sign, values = ablate.partition("=")
@@ -127,12 +127,12 @@ def _find_data(registry: "Registry", data: str, offline: bool) -> "Manifest":
 
     manifests = resolve_data(data, registry, offline=offline, progress=lambda line: print(line, file=sys.stderr))
     if len(manifests) != 1:
-        raise UsageError(f"--data {data} is a group: name one of {', '.join(each.name for each in manifests)}")
+        raise UsageError(f"--data {data} is a group; pick one: {', '.join(each.name for each in manifests)}")
     return manifests[0]
 
 
 def stored_encoder(results: Path, choice: "Configured", manifest: "Manifest", split: int) -> Path | None:
-    """The folder of the newest encoder of this method on this content and split, if a results folder has one."""
+    """The folder of this method's newest encoder for this content and split, if the results have one."""
     import hashlib
 
     from tabbench.results.store import Store
@@ -162,7 +162,7 @@ def _inspect(
     choice: "Configured",
     title: str,
 ) -> "Inspection":
-    """Train or load one encoder, and look at it."""
+    """Train or load one encoder and inspect it."""
     from tabbench.running.inspection import Inspection, describe_target, inspect_stored, inspect_training
     from tabbench.running.rankings import rank_features
 
@@ -195,8 +195,7 @@ def _load(
     method = method_class.load(folder, device)
     if method.schema != getattr(split.train.features, "schema", None):
         raise UsageError(
-            f"{folder} was trained on other columns or categories than these training rows: name its data, and its "
-            "split by --seed"
+            f"{folder} was trained on different columns or categories: give its --data, and the --seed of its split"
         )
     return method
 
@@ -209,7 +208,7 @@ def as_line(snapshot: "Snapshot") -> str:
 
 
 def print_features(rankings: "Rankings") -> None:
-    """The features that stand out most, by the encoder's own measure, beside the gain of trees."""
+    """The features that stand out most by the encoder's own measure, next to the gain in trees."""
     first = next(iter(rankings.scores))
     own, trees = rankings.scores[first], rankings.scores["gain of trees"]
     ranked = sorted(range(len(rankings.names)), key=lambda j: -own[j])

@@ -12,15 +12,15 @@ from tabbench.cli.table import AnyBudget, Fidelity
 
 def leaderboard(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Result folders, one per submission.")],
-    out: Annotated[Path, typer.Option(metavar="SITE", help="Folder of the site.")] = Path("site"),
+    out: Annotated[Path, typer.Option(metavar="SITE", help="Output folder.")] = Path("site"),
     fidelity: Fidelity = None,
     any_budget: AnyBudget = False,
     plugin: PluginFiles = None,
 ) -> None:
-    """Write a static site: an index with ratings, a page per dataset, a page per method with its card.
+    """Write a static site: an index with ratings, a page per dataset, and a page per method with its card.
 
-    Folders are merged as by 'tabbench results merge'; what is refused is named on the index. Any static host can serve
-    the site. Exit codes: 0 all taken, 1 something was refused.
+    Folders are merged as by 'tabbench results merge'; the index names refused records. Any static host can serve
+    the site. Exit codes: 0 all merged, 1 something was refused.
     """
     from tabbench.registry import make_registry
     from tabbench.results.site import make_site, write_site

@@ -1,4 +1,4 @@
-"""``tabbench list``: what can be used by name."""
+"""``tabbench list``: everything that can be used by name."""
 
 import json
 import sys
@@ -35,12 +35,12 @@ HEADINGS = {
 
 def list_plugins(
     kind: Annotated[
-        str | None, typer.Argument(help="ssl, models, data, executors or references; all without it.")
+        str | None, typer.Argument(help="ssl, models, data, executors or references; all if omitted.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="A JSON array for programs.")] = False,
     plugin: PluginFiles = None,
 ) -> None:
-    """List SSL methods, models, datasets, executors and references, with where they come from."""
+    """List SSL methods, models, datasets, executors and references, and their packages."""
     chosen = None
     if kind is not None:
         chosen = PLURALS.get(kind.lower(), kind.lower())
@@ -53,7 +53,7 @@ def list_plugins(
         for each in KINDS:
             if chosen in (None, each):
                 _print_kind(registry, each)
-        print(f"What names no other package is of {HOME} {__version__}.")
+        print(f"Entries without a package name ship with {HOME} {__version__}.")
     for problem in registry.problems:
         print(f"tabbench: {problem}", file=sys.stderr)
 

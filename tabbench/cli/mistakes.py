@@ -1,4 +1,4 @@
-"""What the parser of the command line refuses, in one line, as every other error of tabbench."""
+"""Errors of the command-line parser, on one line like every other error of tabbench."""
 
 import re
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ ParserError: type[Exception] = typer.BadParameter.__mro__[2]
 
 
 def explain(error: Any, arguments: Sequence[str]) -> str:
-    """What was given, what would do and the nearest match; ``arguments`` are those of the command line."""
+    """What was given, what would work, and the nearest match; ``arguments`` is the command line."""
     context = getattr(error, "ctx", None)
     help_ = f" See: {context.command_path} --help" if context is not None else ""
     option = getattr(error, "option_name", None)
@@ -27,7 +27,7 @@ def explain(error: Any, arguments: Sequence[str]) -> str:
     if isinstance(error, typer.BadParameter) and parameter is not None and error.message:
         name, value = _given(parameter, arguments)
         return _one_line(f"{name} {value}".strip() + f": {error.message}")
-    if option is not None:  # a value too much, or one too few
+    if option is not None:  # one value too many or too few
         written = next((each for each in arguments if each.startswith(f"{option}=")), "")
         return _one_line(f"{written}: {error.format_message()}" if written else error.format_message())
     return _one_line(error.format_message()) + help_
@@ -39,7 +39,7 @@ def _nearest(given: str, names: Sequence[str]) -> str:
 
 
 def _given(parameter: Any, arguments: Sequence[str]) -> tuple[str, str]:
-    """The name of an option or argument, and the value that was given for it, as far as it can be found."""
+    """The name of an option or argument, and the given value if it can be found."""
     if parameter.param_type_name != "option":
         return str(parameter.metavar or parameter.name).upper(), ""
     name, value = parameter.opts[0], ""

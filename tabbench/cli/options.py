@@ -38,7 +38,7 @@ class _Group(_Parameters, typer.core.TyperGroup):
 
 
 class CommandGroup(typer.Typer):
-    """Commands of one kind; everything that has a help page of its own is made by it."""
+    """A group of commands whose help pages show flags without a type."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(cls=_Group, **options)
@@ -48,7 +48,7 @@ class CommandGroup(typer.Typer):
 
 
 def takes(options: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
-    """Make a command of a function of one value: the fields of the dataclass ``options`` are its options."""
+    """Turn a function of one value into a command whose options are the fields of the dataclass ``options``."""
 
     def make_command(function: Callable[[Options], None]) -> Callable[..., None]:
         def command(**given: Any) -> None:
@@ -65,13 +65,13 @@ def takes(options: type[Options]) -> Callable[[Callable[[Options], None]], Calla
 
 PluginFiles = Annotated[
     list[Path] | None,
-    typer.Option("--plugin", metavar="FILE", help="A Python file with an unpublished plugin; can be given again."),
+    typer.Option("--plugin", metavar="FILE", help="Python file with an unpublished plugin; repeatable."),
 ]
-ResultsFolder = Annotated[Path, typer.Option("--results", metavar="DIR", help="Folder of records and artefacts.")]
+ResultsFolder = Annotated[Path, typer.Option("--results", metavar="DIR", help="Folder with records and artefacts.")]
 DEFAULT_RESULTS = Path("results")
 
 
 def split_names(value: str) -> list[str]:
-    """``"a, b"`` as ``["a", "b"]``; doubles are dropped. A comma within a name is written ``\\,``."""
+    """``"a, b"`` as ``["a", "b"]``; duplicates are dropped. A comma within a name is written ``\\,``."""
     names = (name.replace("\\,", ",").strip() for name in re.split(r"(?<!\\),", value))
     return list(dict.fromkeys(name for name in names if name))

@@ -1,4 +1,4 @@
-"""``tabbench plugins``: write a new plugin, check one."""
+"""``tabbench plugins``: write a new plugin, or check one."""
 
 import json
 import sys
@@ -17,7 +17,7 @@ from tabbench.registry import make_registry
 if TYPE_CHECKING:
     from tabbench.testing import Subject, Verdict
 
-app = CommandGroup(help="Write a new plugin, check one.", no_args_is_help=True)
+app = CommandGroup(help="Write a new plugin, or check one.", no_args_is_help=True)
 
 WORDS = {
     "passed": "pass",
@@ -32,9 +32,11 @@ WORDS = {
 def new(
     kind: Annotated[str, typer.Argument(help="ssl, joint, model, dataset, scheme, executor or reference.")],
     name: Annotated[str, typer.Argument(help="What users will type; the package becomes tabbench-NAME.")],
-    into: Annotated[Path, typer.Option("--into", metavar="DIR", help="Where the folder tabbench-NAME goes.")] = Path(),
+    into: Annotated[
+        Path, typer.Option("--into", metavar="DIR", help="Where to create the folder tabbench-NAME.")
+    ] = Path(),
 ) -> None:
-    """Write a package tabbench-NAME with a plugin that already works, its test, README, licence and CI example."""
+    """Write a package tabbench-NAME with a working plugin, its test, README, licence and CI example."""
     from tabbench.testing.scaffold import TEMPLATES, make_package, write_package
 
     files = make_package(kind.lower(), name, make_registry())
@@ -53,23 +55,23 @@ def new(
 def check(
     name: Annotated[str, typer.Argument(help="A plugin's name; see: tabbench list.")],
     kind: Annotated[
-        str | None, typer.Option("--kind", metavar="KIND", help="ssl, model or data, if NAME is more than one.")
+        str | None, typer.Option("--kind", metavar="KIND", help="ssl, model or data, if NAME is ambiguous.")
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A setting that makes the checks fast; can be repeated."),
+        typer.Option("--set", metavar="KEY=VALUE", help="A setting that makes the checks fast; repeatable."),
     ] = None,
     expect: Annotated[
         list[str] | None,
-        typer.Option("--expect", metavar="CHECK=REASON", help="A check that fails, and why; can be repeated."),
+        typer.Option("--expect", metavar="CHECK=REASON", help="A check expected to fail, and why; repeatable."),
     ] = None,
     time_limit: Annotated[
-        float | None, typer.Option("--time-limit", metavar="S", min=1, help="Seconds that one check may take; 120.")
+        float | None, typer.Option("--time-limit", metavar="S", min=1, help="Time limit per check, in seconds; 120.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON for programs.")] = False,
     plugin: PluginFiles = None,
 ) -> None:
-    """Check that a plugin keeps what tabbench promises in its name. Exit codes: 0 it does, 1 it does not."""
+    """Check that a plugin keeps the contract. Exit codes: 0 it does, 1 it does not."""
     from tabbench.experiment.spec import parse_setting
     from tabbench.testing import check_plugin
     from tabbench.testing.subject import find_subject
@@ -77,7 +79,7 @@ def check(
     chosen = dict(parse_setting(f"{name}.{text}")[1:] for text in settings or [])
     reasons = dict(_parse_reason(text) for text in expect or [])
     subject = find_subject(name, kind=kind, settings=chosen, files=plugin or [])
-    subject.load()  # without the class every check would fail, each with the same line
+    subject.load()  # without the class, every check would fail with the same line
     if not as_json:
         print(_heading(subject), flush=True)
     verdicts = check_plugin(
@@ -92,12 +94,12 @@ def check(
         counts = Counter(WORDS[verdict.status] for verdict in verdicts)
         print(", ".join(f"{counts[word]} {word}" for word in WORDS.values() if counts[word]))
         if subject.cannot_train:
-            print("the other checks need a plugin that trains, and were not run")
+            print("the other checks were not run: they need a plugin that trains")
     sys.exit(0 if all(verdict.ok for verdict in verdicts) else 1)
 
 
 def print_verdict(verdict: "Verdict") -> None:
-    """One line for the promise, one for what is to be said about it."""
+    """One line for the promise, and one for the note on it."""
     width = len(WORDS["expected"])
     print(f"  {WORDS[verdict.status]:<{width}}  {verdict.check}: {verdict.promise}")
     if verdict.note:

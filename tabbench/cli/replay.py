@@ -1,4 +1,4 @@
-"""``tabbench replay``: run a stored record again and compare."""
+"""``tabbench replay``: run a stored record again and compare the result."""
 
 import sys
 import tempfile
@@ -17,30 +17,30 @@ if TYPE_CHECKING:
 
 
 def replay(
-    record: Annotated[str, typer.Argument(help="The first characters of a record's key.")],
+    record: Annotated[str, typer.Argument(help="First characters of a record's key.")],
     results: ResultsFolder = DEFAULT_RESULTS,
     plugin: PluginFiles = None,
     data: Annotated[
-        str | None, typer.Option(metavar="FILE:TARGET", help="Where the data are, if they were a file.")
+        str | None, typer.Option(metavar="FILE:TARGET", help="The data's current path, if it was a file.")
     ] = None,
     executor: Annotated[str, typer.Option(metavar="NAME", help="See: tabbench list executors.")] = "local",
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME.KEY=VALUE", help="A setting of the executor; can be repeated."),
+        typer.Option("--set", metavar="NAME.KEY=VALUE", help="A setting of the executor; repeatable."),
     ] = None,
     offline: Annotated[bool, typer.Option("--offline", help="Never touch the network.")] = False,
-    print_only: Annotated[bool, typer.Option("--print", help="Print the command and leave.")] = False,
+    print_only: Annotated[bool, typer.Option("--print", help="Print the command and exit.")] = False,
 ) -> None:
-    """Print the command of a record, run it again in a fresh folder, and compare score and predictions.
+    """Print a record's command, run it again in a fresh folder, and compare score and predictions.
 
-    Exit codes: 0 the same, 1 different, 2 it cannot be run again, which is said in one line.
+    Exit codes: 0 same, 1 different, 2 cannot be run again (one line says why).
     """
     from tabbench.cli.show import find_record
     from tabbench.results.replay import check_again, differences, prepare_replay
 
     stored = find_record(results, record)
     if stored is None:
-        raise UsageError(f"there is no record {record!r} in {results}: give the first characters of a key, at least 4")
+        raise UsageError(f"no record {record!r} in {results}: give at least the first 4 characters of a key")
     prepared = prepare_replay(stored, results, plugin or [], data)
     print(prepared.command, flush=True)
     if print_only:
@@ -58,7 +58,7 @@ def replay(
 
 
 def run_again(prepared: "Replay", results: Path, executor: str, settings: "Sequence[str]", offline: bool) -> "Record":
-    """The record that a second run makes, with the device and the threads of the first."""
+    """The record of a second run, on the same device with the same threads."""
     from tabbench.data.gather import find_data
     from tabbench.experiment.spec import parse_setting
     from tabbench.results.store import Store
@@ -84,10 +84,10 @@ def run_again(prepared: "Replay", results: Path, executor: str, settings: "Seque
     given = [parse_setting(text) for text in settings]
     for name, key, _ in given:
         if name.lower() != entry.name:
-            raise UsageError(f"--set {name}.{key}: here only settings of the executor {entry.name!r} can be set")
+            raise UsageError(f"--set {name}.{key}: only settings of the executor {entry.name!r} can be set here")
     own = {key: value for _, key, value in given}
     launcher = make_launcher(registry, entry.name, settings=own, jobs=1, threads=spec.threads, device=before.device)
-    # The nodes of a cluster see the results folder, and not our temporary one.
+    # Cluster nodes see the results folder but not our temporary one.
     place = results if launcher.start.patience else None
     with tempfile.TemporaryDirectory(prefix=".replay-", dir=place) as folder:
         store = Store(Path(folder))

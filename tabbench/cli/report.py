@@ -30,7 +30,7 @@ def report(
     any_budget: AnyBudget = False,
     results: ResultsFolder = DEFAULT_RESULTS,
 ) -> None:
-    """Write one HTML page, with nothing loaded from elsewhere: verdict, table, charts, failures, evidence."""
+    """Write one self-contained HTML page: verdict, table, charts, failures, evidence."""
     from tabbench.results.page import write_report
     from tabbench.results.store import Store
 

@@ -1,4 +1,4 @@
-"""``tabbench results``: join, check and tidy up result folders."""
+"""``tabbench results``: merge, check and clean up result folders."""
 
 import json
 import sys
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from tabbench.results.record import Record
 
 FINDINGS = 3
-app = CommandGroup(help="Join, check and tidy up result folders.", no_args_is_help=True)
+app = CommandGroup(help="Merge, check and clean up result folders.", no_args_is_help=True)
 Folder = Annotated[Path, typer.Argument(metavar="[DIR]", help="A results folder.")]
 AsJson = Annotated[bool, typer.Option("--json", help="JSON for programs.")]
 
 
 @app.callback()
 def results_commands() -> None:
-    """Join, check and tidy up result folders."""
+    """Merge, check and clean up result folders."""
 
 
 @app.command("merge")
@@ -30,11 +30,11 @@ def merge(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Result folders to take records from.")],
     results: ResultsFolder = DEFAULT_RESULTS,
 ) -> None:
-    """Take over the records of other result folders, each job once; what cannot be believed is refused by name.
+    """Merge the records of other result folders, each job once. Untrustworthy records are refused and named.
 
     Records of the same job must have the same evidence: all scores, and the hashes of data, split, encoder and
-    predictions. Where they differ, neither is taken, and what is already in the results stays. Exit codes: 0 all taken,
-    1 something was refused.
+    predictions. If they differ, neither is merged, and existing records stay. Exit codes: 0 all merged, 1 something was
+    refused.
     """
     from tabbench.results.merge import merge_results
     from tabbench.results.store import Store
@@ -62,8 +62,8 @@ def verify(
 ) -> None:
     """Check a results folder: digests of all lines, copies and artefacts, types, contradictions.
 
-    A folder without artefacts is checked as far as it goes, so that records can be published alone. A record that was
-    taken out as a whole line leaves no trace. Exit codes: 0 nothing found, 3 something is wrong.
+    Artefacts are optional, so that records can be published alone. A record removed as a whole line leaves no trace.
+    Exit codes: 0 nothing found, 3 something is wrong.
     """
     from tabbench.results.verify import choose_cells, verify_results
 
@@ -88,7 +88,7 @@ def verify(
 
 
 def _replay(record: "Record", folder: Path, plugins: list[Path], offline: bool) -> str:
-    """What is not the same when a result is made again; empty if everything is."""
+    """What differs when a result is run again; empty if nothing does."""
     from tabbench.cli.replay import run_again
     from tabbench.results.replay import check_again, prepare_replay
 
@@ -103,11 +103,11 @@ def _replay(record: "Record", folder: Path, plugins: list[Path], offline: bool) 
 @app.command("clean")
 def clean(
     folder: Folder = DEFAULT_RESULTS,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be removed.")] = False,
 ) -> None:
     """Remove what no record needs: encoders and representations, checkpoints of unfinished jobs, drafts.
 
-    Records, experiments and studies are kept. What was removed is made again if a later run needs it.
+    Records, experiments and studies are kept. A later run recomputes what it needs.
     """
     from tabbench.results.cleaning import at_work, find_waste, remove_waste
     from tabbench.results.store import Store

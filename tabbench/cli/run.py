@@ -16,9 +16,9 @@ FAILED, INTERRUPTED = 3, 130
 
 @takes(RunOptions)
 def run(options: RunOptions) -> None:
-    """Run the cross-product of SSL methods, models and datasets; what is already stored is not run again.
+    """Run all combinations of SSL methods, models and datasets. Stored results are not run again.
 
-    Exit codes: 0 all done, 2 wrong usage, 3 some jobs failed or were not reached, 130 interrupted.
+    Exit codes: 0 all done, 2 usage error, 3 some jobs failed or did not start, 130 interrupted.
     """
     from tabbench.cli.table import show
     from tabbench.experiment.spec import read_experiment
@@ -52,7 +52,7 @@ def run(options: RunOptions) -> None:
 
 
 def print_detached(launcher: "Launcher", store: "Store") -> None:
-    """Start this very command elsewhere, without --detach, and say how to follow it."""
+    """Start this command elsewhere, without --detach, and print how to follow it."""
     command = [sys.executable, "-m", "tabbench", *(word for word in sys.argv[1:] if word != "--detach")]
     print(f"driver: {launcher.detach(command, store)}")
     print(f"follow it with: tabbench status --results {store.root} --watch")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What the command line says. A field with the name of an entry of an experiment file overrides that entry."""
+    """The command line's options. A field named like an entry of an experiment file overrides that entry."""
 
     experiment: Annotated[Path | None, typer.Argument(help="An experiment file (TOML); options override it.")] = None
     ssl: Annotated[str | None, typer.Option(metavar="A,B", help="SSL methods; see: tabbench list ssl.")] = None
@@ -34,7 +34,7 @@ class RunOptions:
     ] = None
     protocol: Annotated[
         str | None,
-        typer.Option(metavar="A,B", help="frozen, finetune: how an encoder is used.", show_default="frozen"),
+        typer.Option(metavar="A,B", help="How encoders are used: frozen, finetune.", show_default="frozen"),
     ] = None
     labels: Annotated[
         str | None,
@@ -42,47 +42,58 @@ class RunOptions:
     ] = None
     validation_labels: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="same: the same share, at least 32; or all.", show_default="same"),
+        typer.Option(
+            metavar="NAME", help="Labelled validation rows: same (share, at least 32) or all.", show_default="same"
+        ),
     ] = None
     probe: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Labels that choose an encoder's weights: kept, or never any.",
+            help="Labels that choose an encoder's weights: kept (the visible ones) or never.",
             show_default="never if some labels are hidden",
         ),
     ] = None
-    splits: Annotated[int | None, typer.Option(min=1, metavar="K", help="Data splits.")] = None
-    seeds: Annotated[int | None, typer.Option(min=1, metavar="N", help="Initialisations of each model.")] = None
-    trials: Annotated[int | None, typer.Option(min=0, metavar="N", help="Tuning trials of each model.")] = None
-    ssl_trials: Annotated[int | None, typer.Option(min=0, metavar="N", help="Tuning trials of each method.")] = None
-    sampler: Annotated[str | None, typer.Option(metavar="NAME", help="tpe, gp or random.", show_default="tpe")] = None
+    splits: Annotated[int | None, typer.Option(min=1, metavar="K", help="Number of data splits.")] = None
+    seeds: Annotated[int | None, typer.Option(min=1, metavar="N", help="Initialisations per model.")] = None
+    trials: Annotated[int | None, typer.Option(min=0, metavar="N", help="Tuning trials per model.")] = None
+    ssl_trials: Annotated[int | None, typer.Option(min=0, metavar="N", help="Tuning trials per SSL method.")] = None
+    sampler: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Tuning sampler: tpe, gp or random.", show_default="tpe")
+    ] = None
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME.KEY=VALUE", help="A setting of a plugin; can be repeated."),
+        typer.Option("--set", metavar="NAME.KEY=VALUE", help="A setting of a plugin; repeatable."),
     ] = None
     controls: Annotated[
-        str | None, typer.Option(metavar="A,B", help='none, untrained or "".', show_default="by the preset")
+        str | None,
+        typer.Option(
+            metavar="A,B", help='Controls to run: none, untrained, or "" for neither.', show_default="by the preset"
+        ),
     ] = None
     rows: Annotated[int | None, typer.Option(min=10, metavar="N", help="Use only N rows of each dataset.")] = None
     split_column: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="It says train, validation, test, or the fold.")
+        str | None, typer.Option(metavar="COLUMN", help="Column that holds train/validation/test or a fold.")
     ] = None
-    group: Annotated[str | None, typer.Option(metavar="COLUMN", help="Keep rows of a group on one side.")] = None
-    time: Annotated[str | None, typer.Option(metavar="COLUMN", help="Train on the past, test on the future.")] = None
+    group: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Keep rows of the same group on one side of a split.")
+    ] = None
+    time: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column to split by time: train on the past.")] = (
+        None
+    )
     folds: Annotated[
         str | None, typer.Option(metavar="K", help="Cross-validation; server: the folds of an OpenML task.")
     ] = None
     duplicates: Annotated[
-        str | None, typer.Option(metavar="keep|group", help="group: keep equal rows on one side.")
+        str | None, typer.Option(metavar="keep|group", help="group: keep identical rows on one side of a split.")
     ] = None
     transductive: Annotated[
-        bool | None, typer.Option("--transductive", help="Pretrain on unlabelled rows of the test side, too.")
+        bool | None, typer.Option("--transductive", help="Also pretrain on unlabelled rows from the test side.")
     ] = None
     categorical: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Columns of FILE:TARGET to take as categories.")
+        str | None, typer.Option(metavar="A,B", help="Columns of FILE:TARGET to treat as categories.")
     ] = None
-    numeric: Annotated[str | None, typer.Option(metavar="A,B", help="Columns of FILE:TARGET to take as numbers.")] = (
+    numeric: Annotated[str | None, typer.Option(metavar="A,B", help="Columns of FILE:TARGET to treat as numbers.")] = (
         None
     )
     drop: Annotated[str | None, typer.Option(metavar="A,B", help="Columns of FILE:TARGET to leave out.")] = None
@@ -91,58 +102,58 @@ class RunOptions:
     ] = None
     unlabelled: Annotated[
         str | None,
-        typer.Option(metavar="FILE|drop", help="More rows without a target for pretraining; drop: without any."),
+        typer.Option(metavar="FILE|drop", help="File with more rows to pretrain on; drop: use no unlabelled rows."),
     ] = None
     class_weights: Annotated[
-        str | None, typer.Option(metavar="balanced", help="In training, let every class count the same.")
+        str | None, typer.Option(metavar="balanced", help="Weight classes equally in training.")
     ] = None
     weights: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Weights of rows in training; scores are not weighted.")
+        str | None, typer.Option(metavar="COLUMN", help="Column of row weights for training; scores stay unweighted.")
     ] = None
     device: Annotated[str, typer.Option(metavar="NAME", help="auto, cpu, cuda or mps.")] = "auto"
     jobs: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Jobs at a time.", show_default="cores / threads")
+        int | None, typer.Option(min=1, metavar="N", help="Parallel jobs.", show_default="cores / threads")
     ] = None
     metric: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="What tuning, stopping, probe and ranks look at: auroc, log_loss, balanced_accuracy, "
+            help="Metric for tuning, stopping, probes and ranks: auroc, log_loss, balanced_accuracy, "
             "macro_f1, mae, ...",
             show_default="accuracy, RMSE",
         ),
     ] = None
     threads: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Threads of each job; part of what is run.", show_default="1")
+        int | None,
+        typer.Option(min=1, metavar="N", help="Threads per job; other numbers make other records.", show_default="1"),
     ] = None
     budget: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Start no job after this time: 30m, 2h. The next run resumes.")
+        str | None,
+        typer.Option(metavar="TIME", help="Start no new jobs after this time: 30m, 2h. The next run resumes."),
     ] = None
-    timeout: Annotated[float | None, typer.Option(min=0.1, metavar="S", help="Seconds a job may take.")] = None
-    memory: Annotated[float | None, typer.Option(min=0.1, metavar="GB", help="Memory a job may use.")] = None
+    timeout: Annotated[float | None, typer.Option(min=0.1, metavar="S", help="Time limit per job, in seconds.")] = None
+    memory: Annotated[float | None, typer.Option(min=0.1, metavar="GB", help="Memory limit per job.")] = None
     retries: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Start a job again whose worker was killed or lost.")
+        int, typer.Option(min=0, metavar="N", help="Restarts of a job whose worker was killed or lost.")
     ] = 2
     executor: Annotated[str, typer.Option(metavar="NAME", help="See: tabbench list executors.")] = "local"
-    detach: Annotated[
-        bool, typer.Option("--detach", help="Drive the run in the background, or as a job of the cluster.")
-    ] = False
-    lock: Annotated[str, typer.Option(metavar="KIND", help="flock, or lease where the file system has no locks.")] = (
+    detach: Annotated[bool, typer.Option("--detach", help="Run in the background, or as a cluster job.")] = False
+    lock: Annotated[str, typer.Option(metavar="KIND", help="flock, or lease if the file system has no locks.")] = (
         "flock"
     )
     results: ResultsFolder = DEFAULT_RESULTS
     plugin: PluginFiles = None
     offline: Annotated[bool, typer.Option("--offline", help="Never touch the network.")] = False
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and leave.")] = False
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and exit.")] = False
     calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="With --dry-run: measure a few epochs of each training.")
+        bool, typer.Option("--calibrate", help="With --dry-run: time a few epochs of each training.")
     ] = False
     fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop at the first failure.")] = False
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say more.")] = False
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the table.")] = False
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print more.")] = False
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the table.")] = False
 
     def entries(self) -> "Entries":
-        """What is to be run, as an experiment file would say it."""
+        """What to run, as entries of an experiment file."""
         from tabbench.experiment.spec import LISTS, NAMES, parse_settings
 
         given: Entries = {"set": parse_settings(self.settings or [])}
@@ -153,7 +164,7 @@ class RunOptions:
         return given
 
     def terms(self) -> "Terms":
-        """How it is to be run."""
+        """How to run it."""
         from tabbench.running.request import Terms, parse_duration
 
         return Terms(
@@ -170,7 +181,7 @@ class RunOptions:
 
     @property
     def locks(self) -> "LockKind":
-        """A kind of lock that there is."""
+        """Check the name of a kind of lock."""
         if self.lock not in ("flock", "lease"):
             raise unknown("kind of lock", self.lock, ("flock", "lease"))
         return "lease" if self.lock == "lease" else "flock"

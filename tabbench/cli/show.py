@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def show(
-    name: Annotated[str, typer.Argument(help="A plugin's name, or the first characters of a record's key.")],
+    name: Annotated[str, typer.Argument(help="Plugin name, or first characters of a record's key.")],
     as_json: Annotated[bool, typer.Option("--json", help="JSON for programs.")] = False,
     plugin: PluginFiles = None,
     results: ResultsFolder = DEFAULT_RESULTS,
 ) -> None:
-    """Show what a plugin is, with its settings and their search ranges; or a record with its evidence."""
+    """Show a plugin with its settings and search ranges, or a record with its evidence."""
     registry = make_registry(plugin or [])
     entries = [entry for entry in registry.entries() if name.lower() in entry.names]
     if entries:
@@ -40,14 +40,14 @@ def show(
 
 
 def find_record(results: Path, start: str) -> "Record | None":
-    """The record whose key begins so; an error if several do."""
+    """The record whose key starts with ``start``; an error if there are several."""
     from tabbench.results.store import Store
 
     if len(start) < 4 or not (results / "records").is_dir():
         return None
     found = Store(results).find(start.lower())
     if len(found) > 1:
-        raise UsageError(f"{len(found)} records begin with {start!r}: give more characters of the key")
+        raise UsageError(f"{len(found)} records start with {start!r}: give more characters of the key")
     return found[0] if found else None
 
 
@@ -88,7 +88,7 @@ def short_names(config: "type[Config]", field: str) -> list[str]:
 
 
 def type_name(annotation: Any) -> str:
-    """A type as a user would say it: ``int or auto``."""
+    """A type in plain words: ``int or auto``."""
     if _parts(annotation):
         return f"its {', '.join(_parts(annotation))}"
     origin, arguments = get_origin(annotation), get_args(annotation)

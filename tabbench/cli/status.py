@@ -19,28 +19,28 @@ if TYPE_CHECKING:
 
 WATCH_EVERY = 5.0
 SHOWN_JOBS = 3
-"""Jobs named per node; the others are counted."""
+"""Jobs named per node; the rest are counted."""
 
 
 def status(
     results: ResultsFolder = DEFAULT_RESULTS,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Look again every few seconds, until no driver works.")
+        bool, typer.Option("--watch", help="Refresh every few seconds until no driver is running.")
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="JSON for programs; with --watch one line each time.")
+        bool, typer.Option("--json", help="JSON for programs; with --watch, one line per refresh.")
     ] = False,
 ) -> None:
-    """Show the drivers of a results folder: alive or dead, what runs on which node, what waits, what failed.
+    """Show the drivers of a results folder: alive or dead, what is running where, waiting, or failed.
 
-    It only reads, so it can be run at any time, on any machine that sees the folder.
+    It only reads, so you can run it at any time on any machine that sees the folder.
     """
     from tabbench.results.drivers import read_drivers
     from tabbench.results.escaping import escape_terminal
     from tabbench.results.store import Store
 
     if not (results / "drivers").is_dir() and not (results / "records").is_dir():
-        raise UsageError(f"There are no results in {results}: start with 'tabbench run', or name a folder by --results")
+        raise UsageError(f"No results in {results}: start with 'tabbench run', or give a folder with --results")
     store = Store(results)
     while True:
         drivers = read_drivers(results)
@@ -88,13 +88,13 @@ def describe(store: "Store", drivers: "list[Driver]") -> StatusShape:
 
 
 def as_text(about: StatusShape, drivers: "list[Driver]") -> list[str]:
-    """For people."""
+    """The status as lines of text."""
     from tabbench.running.display import duration
 
     records = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in about["records"].items())
     lines = [f"{about['results']}: records: {records or 'none'}"]
     if not drivers:
-        return [*lines, "no driver has left a sign of life here"]
+        return [*lines, "no driver has run here"]
     for told, driver in zip(about["drivers"], drivers, strict=True):
         lines += ["", f"{driver.host} {driver.pid}, --executor {driver.executor or '?'}: {_state(told)}"]
         left = f", about {duration(driver.left)} left" if told["alive"] and driver.left is not None else ""
@@ -116,7 +116,7 @@ def _state(told: JsonObject) -> str:
     ago = duration(told["silent"])
     if told["ended"]:
         return f"{told['ended']} {ago} ago"
-    return f"dead; last sign of life {ago} ago; run the same command to resume"
+    return f"dead; last heard of {ago} ago; run the same command to resume"
 
 
 def _jobs(driver: "Driver") -> list[str]:

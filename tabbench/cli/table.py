@@ -1,4 +1,4 @@
-"""``tabbench table``: ranks, scores or gains of a results folder, in six formats."""
+"""``tabbench table``: ranks, scores or gains from a results folder, in six formats."""
 
 import sys
 from pathlib import Path
@@ -23,15 +23,15 @@ DataFilter = Annotated[str, typer.Option("--data", metavar="NAMES", help="Show o
 SSLFilter = Annotated[str, typer.Option("--ssl", metavar="NAMES", help="Show only these methods.")]
 ModelFilter = Annotated[str, typer.Option("--model", metavar="NAMES", help="Show only these models.")]
 ProtocolFilter = Annotated[
-    str, typer.Option("--protocol", metavar="NAMES", help="Show only these protocols; raw rows always are.")
+    str, typer.Option("--protocol", metavar="NAMES", help="Show only these protocols; raw rows always show.")
 ]
-LabelsFilter = Annotated[str, typer.Option("--labels", metavar="NUMBERS", help="Show only these numbers of labels.")]
+LabelsFilter = Annotated[str, typer.Option("--labels", metavar="NUMBERS", help="Show only these label counts.")]
 Fidelity = Annotated[
     str | None,
-    typer.Option("--fidelity", metavar="NAME", help="Which records to compare.", show_default="the highest there is"),
+    typer.Option("--fidelity", metavar="NAME", help="Which records to compare.", show_default="the highest stored"),
 ]
 AnyBudget = Annotated[
-    bool, typer.Option("--any-budget", help="Rank rows together that had different numbers of tuning trials.")
+    bool, typer.Option("--any-budget", help="Rank rows together even if their numbers of tuning trials differ.")
 ]
 
 
@@ -40,18 +40,18 @@ def table(
         str, typer.Option(metavar="NAME", help="rank, score, gain, time, accuracy, rmse, auroc, log_loss, ece, ...")
     ] = "rank",
     by: Annotated[
-        str | None, typer.Option(metavar="AXIS", help="Side by side in the columns: ssl, model, labels or protocol.")
+        str | None, typer.Option(metavar="AXIS", help="Spread over the columns: ssl, model, labels or protocol.")
     ] = None,
     ci: Annotated[
-        bool, typer.Option("--ci", help="Show 95 % intervals, and letters for rows that cannot be told apart.")
+        bool, typer.Option("--ci", help="Show 95 % intervals, and letters that group indistinguishable rows.")
     ] = False,
-    ties: Annotated[str, typer.Option(metavar="RULE", help="Equal means share the min or the average rank.")] = "min",
+    ties: Annotated[str, typer.Option(metavar="RULE", help="Rank of equal means: min or average.")] = "min",
     missing: Annotated[
-        str, typer.Option(metavar="RULE", help="Rows without a value are ranked last, or skip.")
+        str, typer.Option(metavar="RULE", help="Rows without a value: last (ranked last) or skip.")
     ] = "last",
     common: Annotated[
         str,
-        typer.Option(metavar="RULE", help="all: compare the splits that all rows have; none: show all, without ranks."),
+        typer.Option(metavar="RULE", help="all: compare on splits that all rows have; none: show all, without ranks."),
     ] = "all",
     data: DataFilter = "",
     ssl: SSLFilter = "",
@@ -61,14 +61,14 @@ def table(
     fidelity: Fidelity = None,
     any_budget: AnyBudget = False,
     against: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Published results beside ours; see: tabbench list references.")
+        str | None, typer.Option(metavar="NAME", help="Published results to compare; see: tabbench list references.")
     ] = None,
     layout: Annotated[
         str, typer.Option("--format", metavar="NAME", help="terminal, markdown, latex, csv, json or html.")
     ] = "terminal",
     results: ResultsFolder = DEFAULT_RESULTS,
 ) -> None:
-    """Print means with their spread and ranks per dataset. Flagged and failed records are left out, and named."""
+    """Print means, spreads and ranks per dataset. Flagged and failed records are left out and named."""
     _check_choices(format=layout, ties=ties, missing=missing, common=common, by=by)
     if against is None:
         check_results(results)
@@ -80,7 +80,7 @@ def table(
         from tabbench.results.gains import tabulate_gains
 
         if against is not None or by is not None:
-            raise UsageError("--metric gain goes with neither --against nor --by")
+            raise UsageError("--metric gain cannot be combined with --against or --by")
         show(tabulate_gains(store, fidelity=fidelity, any_budget=any_budget, where=where), layout)
         return
     from tabbench.results.tabulate import tabulate
@@ -110,11 +110,11 @@ def _check_choices(**given: str | None) -> None:
 def check_results(results: Path) -> None:
     """Refuse a folder without results."""
     if not (results / "records").is_dir():
-        raise UsageError(f"There are no results in {results}: start with 'tabbench run', or name a folder by --results")
+        raise UsageError(f"No results in {results}: start with 'tabbench run', or give a folder with --results")
 
 
 def read_filters(data: str, ssl: str, model: str, protocol: str, labels: str) -> "Filters":
-    """The filters of a command line; other names of a plugin are understood."""
+    """The filters given on the command line, with plugin aliases resolved."""
     from tabbench.results.selection import Filters
 
     given = {"data": data, "ssl": ssl, "model": model, "protocol": protocol, "labels": labels}
@@ -144,7 +144,7 @@ def show(made: "Tabular", layout: str, by: "By | None" = None) -> None:
     text = format_table(made, layout, by)
     if text:
         print(text)
-    if layout == "csv":  # notes go beside the file, which is for programs
+    if layout == "csv":  # stdout is for programs, so notes go to stderr
         from tabbench.results.escaping import escape_terminal
 
         for note in make_grid(made).notes:

@@ -1,11 +1,11 @@
-"""Text from outside, made safe for a terminal."""
+"""Make text from outside safe for a terminal."""
 
 from tabbench.results.escaping import escape_terminal
 
 WIDEST = 160
-"""Longer pieces are cut."""
+"""Longer text is cut."""
 
 
 def printable(text: str, limit: int = WIDEST) -> str:
-    """Text on one line: what a terminal would act upon is written as an escape, and long text is cut."""
+    """Text on one line, cut if long, with control characters escaped."""
     return escape_terminal(text[:limit]) + ("..." if len(text) > limit else "")

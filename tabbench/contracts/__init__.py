@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """Methods are scikit-learn transformers; planning and tables need not wait for scikit-learn."""
+    """Import methods lazily: they are scikit-learn transformers, and planning and tables do not need scikit-learn."""
     if name not in ("BackboneMethod", "JointMethod", "SSLMethod"):
         raise AttributeError(f"module 'tabbench.contracts' has no attribute {name!r}")
     from tabbench.contracts import methods

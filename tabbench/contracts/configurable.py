@@ -28,5 +28,5 @@ class Configurable:
 
     @cached_property
     def diagnostics(self) -> Diagnostics:
-        """What training had to say, as JSON values; it becomes part of the record."""
+        """What training reported, as JSON values; part of the record."""
         return {}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LoadedData:
-    """A dataset as its loader gives it: everything still in one piece, nothing fitted."""
+    """A dataset as loaded: not split yet, nothing fitted."""
 
     frame: pd.DataFrame
     """Features and target, one row per example."""
@@ -25,50 +25,50 @@ class LoadedData:
     categorical: tuple[str, ...] = ()
     """Feature columns that hold categories; all others must be numeric."""
     source: str = ""
-    """Where the rows are from, for the record."""
+    """Where the rows come from, for the record."""
     notes: tuple[str, ...] = field(default=())
     """What the user should know: columns dropped, types guessed."""
     licence: str = ""
-    """Under which terms the rows may be used, as their authors put it."""
+    """The licence of the rows, in their authors' words."""
     citation: str = ""
     """What to cite when results on this table are published."""
     homepage: str = ""
     """Where to read about the table."""
     dates: tuple[str, ...] = ()
-    """Numeric columns that count days: regular steps do not make them row numbers."""
+    """Numeric columns that count days; regular steps do not make them row numbers."""
     keep: tuple[str, ...] = ()
-    """Columns that decide a split: kept, whatever they look like."""
+    """Columns that decide a split; always kept."""
     unlabelled: pd.DataFrame | None = None
-    """More rows, without the target: pretraining may use them. ``frame`` may hold rows without a target, too."""
+    """More rows without the target, for pretraining. ``frame`` may also hold rows without a target."""
     folds: NDArray[np.int16] | None = None
-    """(rows, repeats): the fold in which a row is tested, -1 for never; None if the table comes without folds."""
+    """(rows, repeats): the fold that tests a row, -1 for none; None if the table has no folds."""
 
 
 class Dataset(ABC):
-    """A table that can be loaded by name. What it loads is checked, cached and hashed by the harness."""
+    """A table that can be loaded by name. The harness checks, caches and hashes it."""
 
     @abstractmethod
     def load(self, cache: Path, offline: bool) -> LoadedData:
-        """Load the table, from the network only if not ``offline``; downloads are kept below ``cache``.
+        """Load the table, using the network only if not ``offline``; keep downloads below ``cache``.
 
         Raises:
-            DataError: it cannot be had, or is not what it should be; the message says what to do.
+            DataError: it cannot be loaded, or is not what it should be; the message says what to do.
         """
 
     def accept(self, loaded: LoadedData) -> LoadedData | None:
-        """Check a table that a user imports under this dataset's name, and bring it to the form that ``load`` gives.
+        """Check a table imported under this dataset's name, and convert it to what ``load`` returns.
 
-        None leaves it to the harness, which compares the table with what ``load`` gives offline. A dataset that must be
-        downloaded overrides this with checks of its own, or cannot be imported.
+        None leaves it to the harness, which compares the table with what ``load`` returns offline. A dataset that
+        needs a download overrides this with its own checks, or cannot be imported.
 
         Raises:
-            DataError: it is another table; the message says what was expected and what was found.
+            DataError: it is a different table; the message says what was expected and what was found.
         """
         return None
 
 
 class DataScheme(ABC):
-    """A prefix of ``--data``, such as ``openml:`` or ``hf:``, under which there are more tables than one could list."""
+    """A prefix of ``--data``, such as ``openml:`` or ``hf:``, for a collection too large to list."""
 
     @abstractmethod
     def expand(
@@ -76,16 +76,16 @@ class DataScheme(ABC):
     ) -> dict[str, Dataset]:
         """The datasets that a reference stands for: one, or those of a suite, in its order.
 
-        Nothing but the list is loaded. Each key is the full reference of one table: expanding it gives that table
-        alone, under the same key. It is the name of the table in results.
+        Only the list is loaded. Each key is the full reference of one table: expanding it gives only that table, under
+        the same key. It is the table's name in results.
 
         Args:
             reference: as the user wrote it, with the prefix.
-            cache: lists that came over the network are kept below this folder, and read from there the next time.
-            offline: nothing may be loaded over the network.
-            refresh: load the list again, though it is there.
+            cache: keep downloaded lists below this folder, and read them from there the next time.
+            offline: do not use the network.
+            refresh: load the list again even if it is cached.
 
         Raises:
             UsageError: the scheme has no such reference; the message says which forms there are.
-            DataError: the list cannot be had; the message says what to do.
+            DataError: the list cannot be loaded; the message says what to do.
         """

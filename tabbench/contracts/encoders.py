@@ -1,4 +1,4 @@
-"""An encoder that goes on learning: what fine-tuning asks of a method."""
+"""A trainable encoder: what fine-tuning needs from a method."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
 
 class TrainableEncoder(NamedTuple):
-    """The encoder of a method, as a network that a downstream model can train together with itself."""
+    """A method's encoder as a network that a downstream model can fine-tune."""
 
     module: nn.Module
-    """``module(*batch)`` takes some rows of what ``prepare`` gives, and returns ``(rows, k)`` or ``(rows, d, h)``.
+    """``module(*batch)`` takes rows of what ``prepare`` returns, and returns ``(rows, k)`` or ``(rows, d, h)``.
 
-    In evaluation mode that is what ``encode`` returns for these rows. A module may say how much memory a row takes in
-    training: ``row_bytes(device)``, as a ``tabbench.nn.Backbone`` does.
+    In evaluation mode this equals what ``encode`` returns for these rows. A module may state how much memory a row
+    takes in training: ``row_bytes(device)``, as in ``tabbench.nn.Backbone``.
     """
     prepare: Callable[[Table], tuple[Tensor, ...]]
-    """Rows as tensors on the CPU, rows first, after everything that is not learned: scales, codes."""
+    """Rows as tensors on the CPU, rows first, after all fixed preprocessing: scaling, codes."""
     is_backbone: bool = False
-    """The module is the model's own backbone: only the head comes on top of it."""
+    """Whether the module is the model's own backbone, which only needs a head."""

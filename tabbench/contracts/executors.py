@@ -21,7 +21,7 @@ class Limits:
 
     threads: int = 1
     device: str = "cpu"
-    """``auto`` is decided where the job runs."""
+    """``auto`` is resolved where the job runs."""
     timeout: float | None = None
     """Seconds."""
     memory: int | None = None
@@ -35,13 +35,13 @@ class Site:
     results: Path
     """The results folder, absolute. Jobs write artefacts there, so every node must see it."""
     cache: Path
-    """The datasets. The driver has put there what the jobs need; nodes only read."""
+    """The dataset cache. The driver fills it; nodes only read."""
     limits: Limits = Limits()
-    """Of every job."""
+    """Limits of every job."""
     slots: int | None = None
-    """Jobs at a time, at most (``--jobs``); None if the executor is to decide."""
+    """Maximum parallel jobs (``--jobs``); None lets the executor decide."""
     name: str = ""
-    """What the user called the executor by."""
+    """The name the user gave for the executor."""
 
     @property
     def logs(self) -> Path:
@@ -49,14 +49,14 @@ class Site:
 
 
 class Executor(Configurable, ABC):
-    """Runs jobs somewhere. It sees self-contained jobs only, and never writes records.
+    """Runs jobs somewhere. It sees only self-contained jobs, and never writes records.
 
-    It is made as ``MyExecutor(site)`` or ``MyExecutor(site, config)``. Events may come late, twice, or for jobs that
-    nobody asked for: the driver ignores what it does not expect.
+    It is created as ``MyExecutor(site)`` or ``MyExecutor(site, config)``. Events may come late, twice, or for unknown
+    jobs: the driver ignores what it does not expect.
     """
 
     patience: ClassVar[float] = 0.0
-    """Seconds for which a file that one node has written may be invisible to others."""
+    """Seconds for which a file written by one node may stay invisible to others."""
 
     def __init__(self, site: Site, config: AnyConfig | None = None, **settings: Any) -> None:
         super().__init__(config, **settings)
@@ -65,7 +65,7 @@ class Executor(Configurable, ABC):
     @property
     @abstractmethod
     def slots(self) -> int:
-        """How many jobs it wants under way, at most. It may change with every ``wait``."""
+        """Maximum number of jobs in progress. It may change with every ``wait``."""
 
     def room(self, kind: str) -> int:
         """How many more jobs of a kind (``job.kind``) would start right now. The driver submits no more than that."""
@@ -73,40 +73,40 @@ class Executor(Configurable, ABC):
 
     @abstractmethod
     def submit(self, job: Job) -> None:
-        """Take a job; called only while fewer than ``slots`` are under way and there is room for its kind."""
+        """Accept a job; called only while fewer than ``slots`` are in progress and there is room for its kind."""
 
     @abstractmethod
     def wait(self, seconds: float) -> list[Event]:
         """What happened since the last call; waits up to ``seconds`` for something to happen."""
 
     def expect(self, ready: Mapping[str, int]) -> None:
-        """Hear, before each ``wait``, how many jobs of each kind could start if there were room.
+        """Called before each ``wait`` with how many jobs of each kind could start if there were room.
 
-        Nothing is ready: workers without a job may give their place back.
+        If none, idle workers may be released.
         """
 
     def prune(self, key: str) -> None:
-        """Ask a job that is under way to give up; an executor that cannot pass this on lets the job finish."""
+        """Ask a job in progress to give up; an executor that cannot forward this lets the job finish."""
 
     def cancel(self, key: str) -> None:
-        """Stop a job. Its end is an event with the status ``cancelled``; one that has ended already has none."""
+        """Stop a job. This ends it with a ``cancelled`` event, unless it has already ended."""
 
     def why_waiting(self) -> str:
-        """Say why jobs that are ready do not start: no node is free, no node has a GPU. Empty if nobody knows."""
+        """Why ready jobs do not start: no node is free, no node has a GPU. Empty if unknown."""
         return ""
 
     @abstractmethod
     def close(self) -> None:
-        """Stop everything that is under way, and give back what was taken."""
+        """Stop everything in progress and release all resources."""
 
     @classmethod
     def describe(cls, site: Site, config: AnyConfig) -> str:
-        """What it would do, for ``--dry-run``; for example the script that it would submit."""
+        """What it would do, for ``--dry-run``, such as the script it would submit."""
         return ""
 
     @classmethod
     def detach(cls, command: Sequence[str], site: Site, config: AnyConfig) -> str:
-        """Start ``command``, a driver, so that it outlives this process and this login; say where it runs now."""
+        """Start ``command``, a driver, so that it outlives this process and login; returns where it runs."""
         site.logs.mkdir(parents=True, exist_ok=True)
         log = site.logs / f"driver-{os.getpid()}.log"
         with log.open("ab") as file:

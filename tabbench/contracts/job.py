@@ -1,4 +1,4 @@
-"""The values that travel to and from an executor. All of them are JSON."""
+"""The values exchanged with an executor. All of them are JSON."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Literal
 from tabbench.values import JsonObject
 
 Status = Literal["ok", "failed", "timeout", "out_of_memory", "killed", "lost", "pruned", "cancelled"]
-"""``killed`` is the job's own fault, as far as anybody can tell; ``lost`` is that of the place where it ran."""
+"""``killed``: apparently the job's own fault. ``lost``: the fault of the place where it ran."""
 FINAL: tuple[Status, ...] = ("ok", "failed", "pruned")
-"""Ends that a job would come to again. The others are about how it was run: the next run tries it again."""
+"""Final ends: the job would end like this again. The others depend on how it was run, so the next run retries."""
 
 
 LARGEST = 1e100
@@ -29,14 +29,14 @@ Identity = dict[str, object]
 
 
 def content_key(value: object) -> str:
-    """The name of what ``value`` determines: a hash of its canonical JSON."""
+    """A hash of the canonical JSON of ``value``, to name what it determines."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
 @dataclass(frozen=True)
 class Job:
-    """One unit of work, self-contained: whoever has tabbench, the plugins and the folders can run it."""
+    """One self-contained unit of work: any process with tabbench, the plugins and the folders can run it."""
 
     key: str
     """Hash of everything that determines the result."""
@@ -61,7 +61,7 @@ class Outcome:
 
     status: Status
     result: JsonObject = field(default_factory=dict)
-    """What the job found out, to be joined to its record."""
+    """The job's result, to be merged into its record."""
     error: str = ""
     """One line, empty if all went well."""
     traceback: str = ""
@@ -70,9 +70,9 @@ class Outcome:
     place: dict[str, str] = field(default_factory=dict)
     """Where it ran: hostname, cpu, executor, scheduler_job. It becomes part of the record's environment."""
     changed: list[str] = field(default_factory=list)
-    """What the job changed in its process beyond its own work, for people. Such a process takes no further job."""
+    """Process state that the job changed, in words. Such a process runs no further jobs."""
     retries: int = 0
-    """How often it was started again, after its worker was killed or its place was lost."""
+    """How many times it was restarted after its worker was killed or lost."""
 
     @property
     def is_final(self) -> bool:
@@ -89,7 +89,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Event:
-    """News of a job: it waits, it runs and how far it is, or (with ``outcome``) its end."""
+    """News of a job: queued, running with its progress, or (with ``outcome``) ended."""
 
     key: str
     step: int = 0
@@ -103,6 +103,6 @@ class Event:
 
     @property
     def score(self) -> float | None:
-        """How good the training is by validation, for a tuner; None if this report does not say."""
+        """The validation score so far, for the tuner; None if this report has none."""
         value = self.metrics.get("validation", self.metrics.get("probe"))
         return value if isinstance(value, (int, float)) and is_usable(value) else None

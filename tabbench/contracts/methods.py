@@ -1,4 +1,4 @@
-"""What authors of self-supervised methods subclass: SSLMethod, or JointMethod if the method learns with labels."""
+"""What authors of self-supervised methods subclass: SSLMethod, or JointMethod if the method learns from labels."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AnyMethod = TypeVar("AnyMethod", bound="SSLMethod | JointMethod")
 class SSLMethod(Transformer):
     """Learns an encoder from rows without labels, and encodes rows with it.
 
-    It is a scikit-learn transformer too: ``Method(lr=1e-3).fit(frame).transform(frame)``; see ``Transformer``.
+    It is also a scikit-learn transformer: ``Method(lr=1e-3).fit(frame).transform(frame)``; see ``Transformer``.
     """
 
     @abstractmethod
@@ -35,24 +35,24 @@ class SSLMethod(Transformer):
 
     @abstractmethod
     def encode(self, table: Table) -> Representation:
-        """Encode rows, each for itself: neither its neighbours nor chance play a part."""
+        """Encode each row on its own, deterministically: neighbouring rows have no influence."""
 
     @abstractmethod
     def get_state(self) -> State:
-        """Every array that ``encode`` needs beside the config and the schema."""
+        """Every array that ``encode`` needs besides the config and the schema."""
 
     @abstractmethod
     def set_state(self, state: State) -> None:
-        """Rebuild the encoder from ``self.config``, ``self.schema`` and what ``get_state`` gave."""
+        """Rebuild the encoder from ``self.config``, ``self.schema`` and what ``get_state`` returned."""
 
     def initialise(self, table: Table, context: Context) -> None:
         """Do what ``pretrain`` does before its first step (scalers, networks), for the untrained control."""
         raise PluginError(f"{type(self).__name__} has no untrained encoder: its plugin should say untrained=False")
 
     def trainable_encoder(self) -> TrainableEncoder:
-        """The encoder as it stands, as a network that goes on learning; its plugin then says ``finetune=True``.
+        """The current encoder as a trainable network; the plugin then sets ``finetune=True``.
 
-        Training changes the encoder: ``encode`` may give something else afterwards.
+        Training changes the encoder: ``encode`` may return something different afterwards.
         """
         raise PluginError(f"{type(self).__name__} has no trainable encoder: its plugin should not say finetune=True")
 
@@ -70,10 +70,10 @@ class SSLMethod(Transformer):
 
 
 class BackboneMethod(SSLMethod):
-    """Pretrains a downstream model's own backbone, without labels; the model is then trained from there.
+    """Pretrains a downstream model's own backbone without labels; the model is then fine-tuned.
 
-    Its plugin says ``gives="backbone"``. There is one pretraining for each model, and ``trainable_encoder`` gives the
-    backbone (``is_backbone=True``). ``encode`` gives its hidden vectors.
+    Its plugin sets ``gives="backbone"``. There is one pretraining per model, and ``trainable_encoder`` returns the
+    backbone (``is_backbone=True``). ``encode`` returns its hidden vectors.
     """
 
     model: DownstreamModel | None = None
@@ -86,11 +86,11 @@ class BackboneMethod(SSLMethod):
 
 
 class JointMethod(Configurable, ABC):
-    """Learns with labels, alone or together with a downstream model. Tables show its rows apart.
+    """Learns from labels, alone or together with a downstream model. Tables rank its rows separately.
 
     ``gives = "representation"``: ``fit`` trains an encoder, ``encode`` and save/load work as for an SSLMethod, and
     downstream models are trained on the result. ``gives = "predictions"``: ``fit`` trains the downstream model's own
-    backbone in its own way, and ``predict`` is the end of it.
+    backbone in its own way, and ``predict`` uses it.
     """
 
     uses_labels: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""Scores of predictions, over the whole part at once."""
+"""Scores of predictions, computed over a whole part at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CALIBRATION_BINS = 15
 
 
 def main_metric(task: Task) -> str:
-    """The score that ranks, tuning, early stopping and the probe look at."""
+    """The score used for ranks, tuning, early stopping and probes."""
     return task.metric or ("rmse" if task.is_regression else "accuracy")
 
 
@@ -28,7 +28,7 @@ def is_metric_of(metric: str, *, regression: bool) -> bool:
 
 
 def goodness(task: Task, y_true: NDArray[Any], predictions: NDArray[Any]) -> float:
-    """The main metric so that higher is better; labels and predictions as in training."""
+    """The main metric with the sign that makes higher better; labels and predictions as in training."""
     name = main_metric(task)
     score = score_predictions(task, y_true, predictions)[name]
     return -score if name in LOWER_IS_BETTER else score
@@ -108,8 +108,8 @@ def expected_calibration_error(y: NDArray[Any], probabilities: NDArray[np.float6
 def _auroc(y: NDArray[Any], probabilities: NDArray[np.float64], present: NDArray[Any]) -> float:
     """One class against the rest, averaged over the classes that occur; NaN if only one does.
 
-    By the ranks of a class's own rows (Mann-Whitney), ties in the middle: with a thousand classes this takes a
-    fraction of what as many calls of scikit-learn's ``roc_auc_score`` do.
+    Computed from the ranks of a class's own rows (Mann-Whitney, average ranks for ties). With a thousand classes this
+    takes a fraction of the time of that many calls to scikit-learn's ``roc_auc_score``.
     """
     if len(present) < 2:
         return float("nan")

@@ -19,9 +19,9 @@ class PublishedCell:
     compares_with: str = ""
     """Our metric in the unit of this figure, if it is not ``metric``."""
     protocol: str = ""
-    """How the encoder was used: frozen, finetune or raw. Empty: it stands beside every protocol."""
+    """How the encoder was used: frozen, finetune or raw. Empty: comparable with every protocol."""
     labels: str = ""
-    """How many labels there were, as in ``--labels``. Empty: it stands beside every number."""
+    """Number of labels, as in ``--labels``. Empty: comparable with every number."""
 
     def is_like(self, protocol: str, labels: str) -> bool:
         """Whether our results under a protocol, with a number of labels, answer the same question."""

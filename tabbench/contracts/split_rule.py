@@ -1,4 +1,4 @@
-"""How rows are divided into training, validation and test rows: a value that spec, plan, jobs and records share."""
+"""How rows are split into training, validation and test: a value that spec, plan, jobs and records share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tabbench.values import JsonObject
 SplitKind = Literal["random", "folds", "column", "time", "server"]
 
 DEFAULT_RULE = "80/10/10"
-"""How keys and records name the default rule."""
+"""The name of the default rule in keys and records."""
 MOST_WINDOWS = 8
 """Windows in time that leave a tenth of the rows for training."""
 
@@ -22,18 +22,18 @@ class SplitRule:
     """A rule is part of the key of a result; results under different rules are never ranked together."""
 
     kind: SplitKind = "random"
-    """``random`` 80/10/10; ``folds`` cross-validation; ``column`` as a column says; ``time`` past before future;
-    ``server`` the folds that the dataset comes with."""
+    """``random`` 80/10/10; ``folds`` cross-validation; ``column`` by a column; ``time`` past before future;
+    ``server`` the folds that come with the dataset."""
     column: str = ""
     """The column that decides, for ``column`` and ``time``."""
     group: str = ""
-    """Rows with the same value here stay on one side, for ``random`` and ``folds``."""
+    """Rows with the same value in this column stay on one side, for ``random`` and ``folds``."""
     folds: int = 0
     """Number of folds, for ``folds``."""
     equal_together: bool = False
-    """Equal rows stay on one side, for ``random`` and ``folds``."""
+    """Identical rows stay on one side, for ``random`` and ``folds``."""
     transductive: bool = False
-    """Pretraining may use unlabelled rows that belong to the test side, such as those of the future."""
+    """Pretraining may use unlabelled rows from the test side, such as future ones."""
 
     def __post_init__(self) -> None:
         if (self.kind in ("column", "time")) != bool(self.column):
@@ -41,12 +41,14 @@ class SplitRule:
         if self.kind == "folds" and self.folds < 2:
             raise UsageError(f"--folds {self.folds}: cross-validation needs at least 2 folds")
         if self.group and self.equal_together:
-            raise UsageError("--group and --duplicates group exclude each other: equal rows of a group stay together")
+            raise UsageError(
+                "--group and --duplicates group cannot be combined: identical rows of a group stay together anyway"
+            )
         if self.kind not in ("random", "folds") and (self.group or self.equal_together):
             option = "--group" if self.group else "--duplicates group"
-            raise UsageError(f"{option} goes with random splits and --folds K only")
+            raise UsageError(f"{option} works only with random splits and --folds K")
         if self.transductive and self.kind not in ("time", "column") and not self.group:
-            raise UsageError("--transductive goes with --time, --group or --split-column")
+            raise UsageError("--transductive needs --time, --group or --split-column")
 
     @property
     def is_default(self) -> bool:
@@ -59,7 +61,7 @@ class SplitRule:
 
     @property
     def name(self) -> str:
-        """For people: in plans, tables and records."""
+        """A label for plans, tables and records."""
         kinds = {
             "random": DEFAULT_RULE,
             "folds": f"{self.folds} folds",
@@ -74,14 +76,14 @@ class SplitRule:
         return ", ".join(parts)
 
     def count(self, wanted: int, there: int = 0) -> int:
-        """How many splits there will be.
+        """The number of splits.
 
         Args:
             wanted: ``--splits``.
-            there: as many as the table has by itself (a column of fold numbers, the server's folds); 0 if any number.
+            there: the number that the table defines (a column of fold numbers, the server's folds); 0 if any number.
 
         Raises:
-            UsageError: more are wanted than there can be.
+            UsageError: more are wanted than possible.
         """
         if self.kind == "folds":
             return self.folds
@@ -121,9 +123,9 @@ def make_rule(
     given = {"--split-column": split_column, "--time": time, "--folds": folds}
     chosen = [option for option, value in given.items() if value]
     if len(chosen) > 1:
-        raise UsageError(f"{' and '.join(chosen)} exclude each other: rows are divided by one rule")
+        raise UsageError(f"{' and '.join(chosen)} cannot be combined: rows are split by one rule")
     if duplicates not in ("", "keep", "group"):
-        raise UsageError(f"--duplicates {duplicates!r}: write group, which keeps equal rows on one side, or keep")
+        raise UsageError(f"--duplicates {duplicates!r}: write group (keep identical rows on one side) or keep")
     kind: SplitKind = "random"
     n_folds = 0
     if folds == "server":

@@ -1,4 +1,4 @@
-"""The scikit-learn face of SSL methods: ``fit``, ``transform``, ``get_params`` and all else that a transformer has.
+"""The scikit-learn interface of SSL methods: ``fit``, ``transform``, ``get_params`` and the rest.
 
 scikit-learn takes a second to import, so nothing imports this module before a method is asked for.
 """
@@ -42,19 +42,19 @@ else:
 
 
 COMMON: Mapping[str, Any] = {"random_state": 0, "device": "cpu"}
-"""Parameters that every transformer has beside its settings, with their defaults."""
+"""Parameters that every transformer has besides its settings, with their defaults."""
 
 
 class Transformer(_Estimator, Configurable, ABC):
     """A class with a Config as a scikit-learn transformer.
 
-    Its parameters are the fields of ``Config``, ``random_state`` and ``device``. As everywhere in scikit-learn, a wrong
-    name is refused at once, a wrong value when it is first used.
+    Its parameters are the fields of ``Config``, ``random_state`` and ``device``. As usual in scikit-learn, a wrong name
+    is refused at once, a wrong value when first used.
     """
 
     schema: Schema
     random_state: Any
-    """Decides all chance in ``fit``: a number, a ``numpy.random.RandomState``, or None for a new seed each time."""
+    """Seeds all randomness in ``fit``: a number, a ``numpy.random.RandomState``, or None for a new seed each time."""
     device: str
     """Where ``fit`` and ``encode`` compute."""
 
@@ -127,10 +127,9 @@ class Transformer(_Estimator, Configurable, ABC):
 
         Args:
             X: rows; columns of strings, categories and booleans hold categories.
-            y: accepted for scikit-learn's sake and never looked at.
+            y: ignored; accepted for scikit-learn.
             context: device, seed, deadline and progress, instead of ``device`` and ``random_state``.
-            categorical: labels of the columns that hold categories (of an array: their numbers), instead of what the
-                types say.
+            categorical: labels of the categorical columns (for an array: their numbers), instead of going by type.
         """
         frame = self._learn_columns(X)
         if categorical is not None:
@@ -145,9 +144,9 @@ class Transformer(_Estimator, Configurable, ABC):
         return self
 
     def transform(self, X: Any) -> NDArray[np.float32]:  # noqa: N803
-        """Encode the rows of ``X`` as a matrix ``(rows, k)``; tokens are laid side by side.
+        """Encode the rows of ``X`` as a matrix ``(rows, k)``; tokens are flattened.
 
-        Columns are found by name. Without names, in ``X`` or in what was fitted, they are found by their place.
+        Columns are matched by name; by position if ``X`` or the fitted table has no names.
         """
         check_is_fitted(self)
         array = self.encode(to_table(self._match_columns(X), self.schema)).array
@@ -158,7 +157,7 @@ class Transformer(_Estimator, Configurable, ABC):
         return self.fit(X, y, **options).transform(X)
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[Any]:
-        """Names of the columns that ``transform`` gives: ``vime0``, ``vime1``; of tokens, ``tjepa_age_0``."""
+        """Names of the columns of ``transform``: ``vime0``, ``vime1``; for tokens, ``tjepa_age_0``."""
         check_is_fitted(self)
         shape = self.encode(_example(self.schema)).array.shape[1:]
         prefix = type(self).__name__.lower()
@@ -221,11 +220,11 @@ class Transformer(_Estimator, Configurable, ABC):
         return (X if named else X.set_axis(unique_names(X.columns), axis=1)), named
 
     def columns_to_json(self) -> JsonObject:
-        """What ``transform`` must know of the fitted columns; nothing if ``pretrain`` was called without ``fit``."""
+        """What ``transform`` must know about the fitted columns; empty if ``pretrain`` was called without ``fit``."""
         return {"columns": self._columns, "named": self._named} if hasattr(self, "_columns") else {}
 
     def columns_from_json(self, value: Mapping[str, Any]) -> None:
-        """Take back what ``columns_to_json`` gave."""
+        """Restore what ``columns_to_json`` returned."""
         if "columns" in value:
             self._set_columns(value["columns"], value["named"])
 

@@ -12,17 +12,17 @@ class Weighting:
     column: str = ""
     """The column that holds the weights of rows; it is not a feature."""
     balanced: bool = False
-    """Every class has the same weight in all."""
+    """All classes have the same total weight."""
 
     def __bool__(self) -> bool:
         return self.balanced or bool(self.column)
 
     @property
     def name(self) -> str:
-        """For people: in tables and records."""
+        """A label for tables and records."""
         parts = ["balanced classes"] if self.balanced else []
         return ", ".join([*parts, f"column {self.column}"] if self.column else parts)
 
     def on(self, task: str) -> Weighting:
-        """The same on a table with this task: numbers have no classes to balance."""
+        """The weighting for a table with this task: regression has no classes to balance."""
         return replace(self, balanced=self.balanced and task != "regression")

@@ -1,8 +1,8 @@
-"""The local cache of datasets: one parquet and one manifest each, written atomically, verified when read.
+"""The local dataset cache: one parquet file and one manifest each, written atomically, verified when read.
 
 Below ``cache_dir()``: ``data/NAME/`` for datasets that have a name, ``files/HASH/`` for tables given as FILE:TARGET.
-Whatever a run reads comes from here, so that a job needs neither the network nor the user's file.
-A parquet is named by its hash and never overwritten: a run that is under way keeps what it started with.
+Runs read everything from here, so that a job needs neither the network nor the user's file.
+A parquet file is named by its hash and never overwritten: a run in progress keeps the data it started with.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FORMAT = 1
-"""Raised when the files of older versions can no longer be read; they are then loaded afresh."""
+"""Increased when files of older versions can no longer be read; they are then loaded afresh."""
 CACHE_VARIABLE = "TABBENCH_CACHE"
 MANIFEST = "manifest.json"
 ROW_GROUP = 16_384
-"""Rows that the reader decodes at once: in one piece, a table of 784 columns takes three times the memory and time."""
+"""Rows decoded at once. In one piece, a table of 784 columns would take three times the memory and time."""
 IMPORTED = "imported"
-"""Revision of a table that a user imported under a name: there is no code that could load it again."""
+"""Revision of a table that a user imported under a name: no code can load it again."""
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,99}")
 
 _matched: set[Manifest] = set()
-"""Manifests that were compared with their tables in this process; the table is known by its hash from then on."""
+"""Manifests checked against their tables in this process; after that, the table's hash is enough."""
 
 
 def cache_dir() -> Path:
@@ -67,11 +67,11 @@ class Stored:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What is known of a cached dataset without reading it."""
+    """What is known about a cached dataset without reading it."""
 
     name: str
     key: str
-    """Hash of names, kinds and values of the columns and of the task: of what determines results, not of the file."""
+    """Hash of what determines results, not of the file: the columns' names, kinds and values, and the task."""
     sha256: str
     """Hash of the parquet file."""
     path: str
@@ -83,13 +83,13 @@ class Manifest:
     n_classes: int
     """0 for regression."""
     class_names: tuple[str, ...]
-    """In the order of their labels."""
+    """In label order."""
     target: str
     categorical: tuple[str, ...]
     source: str
     notes: tuple[str, ...]
     revision: int | str
-    """Of the plugin that loaded it."""
+    """The revision of the plugin that loaded it."""
     format: int = FORMAT
     licence: str = ""
     citation: str = ""
@@ -97,9 +97,9 @@ class Manifest:
     unlabelled: Stored | None = None
     """Rows without a target, for pretraining: the same feature columns."""
     folds: Stored | None = None
-    """The folds that the table comes with: a column for each repeat."""
+    """The folds that come with the table: one column per repeat."""
     n_folds: int = 0
-    """Number of splits that these folds, or the column that a split rule names, make; 0 if there are none."""
+    """Number of splits defined by these folds or by the column of a split rule; 0 if there are none."""
 
     @property
     def n_features(self) -> int:
@@ -131,7 +131,7 @@ def store_dataset(
     drop_unlabelled: bool | None = None,
     folder: str | None = None,
 ) -> Manifest:
-    """Check, normalise and write a table; what was stored under the name before is superseded.
+    """Check, normalise and write a table, replacing what was stored under the name before.
 
     Args:
         name: as in commands and tables.
@@ -190,7 +190,7 @@ def store_dataset(
 
 
 def _make_more(folder: str, cleaned: LoadedData) -> dict[str, tuple[Stored, bytes]]:
-    """What is stored beside the table: unlabelled rows and folds, with their content."""
+    """What is stored next to the table: unlabelled rows and folds, with their content."""
     import pandas as pd
 
     from tabbench.data.content import table_key
@@ -207,7 +207,7 @@ def _make_more(folder: str, cleaned: LoadedData) -> dict[str, tuple[Stored, byte
 
 
 def find_cached(name: str, *, folder: str | None = None) -> Manifest | None:
-    """The manifest of a dataset that is in the cache; None if there is none that this version can read."""
+    """The manifest of a cached dataset; None if there is none that this version can read."""
     if folder is None:
         if not NAME.fullmatch(name.lower()):
             return None
@@ -217,7 +217,7 @@ def find_cached(name: str, *, folder: str | None = None) -> Manifest | None:
 
 
 def read_frame(manifest: Manifest) -> pd.DataFrame:
-    """The table as stored, after a check of its hash, and of the manifest against it."""
+    """The table as stored, after checking its hash and its manifest."""
     from tabbench.data.content import find_mismatch
 
     frame = _from_parquet(_read_verified(manifest, manifest.path, manifest.sha256))
@@ -232,13 +232,13 @@ def read_frame(manifest: Manifest) -> pd.DataFrame:
 
 
 def read_unlabelled(manifest: Manifest) -> pd.DataFrame:
-    """The rows without a target, after a check of their hash; ``manifest.unlabelled`` says that there are some."""
+    """The rows without a target, after checking their hash; only if ``manifest.unlabelled`` is set."""
     assert manifest.unlabelled is not None
     return _read_stored(manifest, manifest.unlabelled, "unlabelled")
 
 
 def read_folds(manifest: Manifest) -> NDArray[np.int16] | None:
-    """The folds that the table came with: see ``LoadedData.folds``."""
+    """The folds that came with the table; see ``LoadedData.folds``."""
     if manifest.folds is None:
         return None
     folds: NDArray[np.int16] = _read_stored(manifest, manifest.folds, "folds").to_numpy()
@@ -263,19 +263,19 @@ def list_cached() -> list[Manifest]:
 
 
 def remove(manifest: Manifest) -> int:
-    """Take a dataset out of the cache, older versions of it too; the number of bytes that this frees."""
+    """Remove a dataset and its older versions from the cache; returns the number of bytes freed."""
     folder = (cache_dir() / manifest.path).parent
     with locked(f"{folder.relative_to(cache_dir())}/store"):
         files = [path for path in folder.iterdir() if path.is_file()]
         size = sum(path.stat().st_size for path in files)
-        for path in sorted(files, key=lambda path: path.name != MANIFEST):  # first what says that it is there
+        for path in sorted(files, key=lambda path: path.name != MANIFEST):  # the manifest first: it announces the data
             path.unlink()
         folder.rmdir()
     return size
 
 
 def verify(manifest: Manifest) -> str:
-    """What is wrong with the stored table, in one sentence; empty if nothing is."""
+    """What is wrong with the stored table, in one sentence; empty if nothing."""
     try:
         if manifest not in _matched:
             read_frame(manifest)
@@ -295,16 +295,16 @@ def named_folder(name: str) -> str:
 
 
 def scheme_folder(name: str) -> str:
-    """Where a table of a data scheme is stored; its name, such as openml:61:class, may hold any sign."""
+    """Where a table of a data scheme is stored; its name, such as openml:61:class, may hold any character."""
     slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:60]
     return f"schemes/{slug}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 @contextmanager
 def locked(what: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """One process at a time on this machine (or on a shared disk that honours file locks) does ``what``.
+    """Let one process at a time do ``what``, on this machine or on a shared disk that honours file locks.
 
-    ``waiting`` is called once if another process is at it.
+    ``waiting`` is called once if another process is doing it.
     """
     from filelock import FileLock, Timeout
 
@@ -329,7 +329,7 @@ def _read_manifest(path: Path) -> Manifest | None:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
         return Manifest.from_json(value) if value.get("format") == FORMAT else None
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):  # not there, or not ours: as good as not there
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):  # missing or not ours, which amounts to the same
         return None
 
 
@@ -338,7 +338,7 @@ def _read_verified(manifest: Manifest, relative: str, sha256: str) -> bytes:
     try:
         content = path.read_bytes()
     except OSError:
-        raise DataError(f"{manifest.name} is not in the cache ({path} cannot be read): {_remedy(manifest)}") from None
+        raise DataError(f"{manifest.name} is not cached ({path} cannot be read): {_remedy(manifest)}") from None
     found = hashlib.sha256(content).hexdigest()
     if found != sha256:
         raise DataError(
@@ -352,7 +352,7 @@ def _remedy(manifest: Manifest) -> str:
     if manifest.revision == IMPORTED:
         return f"import it again: `tabbench data import {manifest.name} FILE --target {manifest.target}`"
     if manifest.path.startswith("files/"):
-        return "give the file to the command once more"
+        return "give the file to the command again"
     return f"run `tabbench data fetch {manifest.name} --force`, or import it again"
 
 
@@ -360,7 +360,7 @@ def _from_parquet(content: bytes) -> pd.DataFrame:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    # A job has its threads given; without them, buffering ahead only costs time.
+    # A job's threads are fixed; without extra ones, prefetching only costs time.
     table = pq.read_table(pa.BufferReader(content), use_threads=False, pre_buffer=False)
     frame: pd.DataFrame = table.to_pandas(use_threads=False)
     return frame
@@ -377,7 +377,7 @@ def _to_parquet(frame: pd.DataFrame) -> bytes:
 
 
 def _write_atomically(path: Path, content: bytes) -> None:
-    """A reader, or the next start after a power cut, sees the old file or the whole new one."""
+    """Write so that a reader, even after a power cut, sees either the old file or the whole new one."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -398,4 +398,4 @@ def _write_atomically(path: Path, content: bytes) -> None:
 
 
 def _cannot_write(error: OSError) -> str:
-    return f"cannot write into the cache {cache_dir()} ({error.strerror}): set {CACHE_VARIABLE} to another folder"
+    return f"cannot write to the cache {cache_dir()} ({error.strerror}): set {CACHE_VARIABLE} to another folder"

@@ -1,7 +1,7 @@
 """Check a table once, when it enters the cache, and bring it to one form.
 
-After it: categories are text (pandas category), numbers are finite or missing, the target has no missing value and
-is text (classes) or float64 (regression). What was changed is said in the notes; what cannot be used is refused.
+Afterwards, categories are text (pandas category), numbers are finite or missing, the target has no missing value and
+is text (classes) or float64 (regression). Notes say what was changed; an unusable table is refused.
 Nothing is fitted here: scalers, encoders and levels belong to the training rows of a split.
 """
 
@@ -23,13 +23,13 @@ from tabbench.frames import MAX_LEVELS, as_text, is_categorical, no_column, thes
 
 MIN_ROWS = 10
 LARGEST = float(np.finfo(np.float32).max)
-"""Methods and models see numbers of 32 bits: what is larger is as good as infinite."""
+"""Methods and models see 32-bit numbers; anything larger counts as infinite."""
 ID_LIKE_SHARE = 0.9
-"""A column of categories with more distinct values than this share of its rows tells rows apart, and nothing else."""
+"""A categorical column with more distinct values than this share of its rows identifies rows and nothing else."""
 ID_LIKE_MIN_LEVELS = 20
 ID_NAME = re.compile(r"(?i:(^|[\W_])(id|uuid|guid|key|index|idx|nr|no|number))$|[a-z]I[dD]$")
 MANY_ROWS_A_VALUE = 8
-"""A column whose values have so many rows each, on average, does not tell the classes apart by chance."""
+"""A column whose values have at least this many rows each, on average, does not separate the classes by chance."""
 
 
 def clean(loaded: LoadedData, *, as_published: bool = False, drop_unlabelled: bool = False) -> LoadedData:
@@ -37,9 +37,9 @@ def clean(loaded: LoadedData, *, as_published: bool = False, drop_unlabelled: bo
 
     Args:
         loaded: what a loader or a file gave.
-        as_published: the columns are those of a known dataset and stay, useful or not, so that its results can be
-            compared with published ones; otherwise constant and id-like columns are dropped.
-        drop_unlabelled: leave out rows without a target; otherwise pretraining may use them.
+        as_published: keep all columns of a known dataset, useful or not, so that results can be compared with
+            published ones; otherwise constant and id-like columns are dropped.
+        drop_unlabelled: drop rows without a target; otherwise pretraining may use them.
 
     Raises:
         DataError: the table cannot be used; the message says why in one sentence.
@@ -60,7 +60,7 @@ def clean(loaded: LoadedData, *, as_published: bool = False, drop_unlabelled: bo
     if rows is not None and drop_unlabelled:
         notes.append(f"dropped {int((~rows).sum()):,} rows without a target")
     unlabelled = _clean_unlabelled([*without, loaded.unlabelled], columns, kept, notes)
-    # Built in one go: inserting hundreds of columns one by one makes a fragmented frame.
+    # Built in one go: inserting hundreds of columns one by one fragments the frame.
     cleaned = pd.DataFrame({**columns, loaded.target: target}).reset_index(drop=True)
     folds = loaded.folds if loaded.folds is None or rows is None else loaded.folds[rows]
     return replace(loaded, frame=cleaned, categorical=kept, notes=tuple(notes), unlabelled=unlabelled, folds=folds)
@@ -104,9 +104,9 @@ def clean_features(
     dates: Collection[str] = (),
     keep: Collection[str] = (),
 ) -> tuple[dict[str, pd.Series[Any]], list[str]]:
-    """The columns of ``frame`` that are worth having, normalised, of these ``rows`` (None: all); and notes.
+    """The useful columns of ``frame``, normalised, for these ``rows`` (None: all); and notes.
 
-    Whether a column only counts the rows is judged by all of them: without some it has gaps.
+    Whether a column only numbers the rows is judged on all of them, since a subset has gaps.
     """
     columns: dict[str, pd.Series[Any]] = {}
     dropped: dict[str, list[str]] = {}
@@ -130,7 +130,7 @@ def clean_features(
     notes += _note_missing(f"value(s) beyond {LARGEST:.1e}", too_large)
     notes += [f"dropped {these(names)}: {reason}" for reason, names in dropped.items()]
     if not columns:
-        raise DataError("no feature column is left: every one is constant, empty or an identifier")
+        raise DataError("no feature column is left: all are constant, empty or identifiers")
     return columns, notes + _remarks(columns)
 
 
@@ -143,18 +143,18 @@ def _check_columns(loaded: LoadedData) -> pd.DataFrame:
         if name not in frame.columns:
             raise no_column(what, name, frame.columns)
     if loaded.target in loaded.categorical:
-        raise DataError(f"{loaded.target!r} is the target and cannot be a categorical feature too")
+        raise DataError(f"{loaded.target!r} is the target and cannot also be a categorical feature")
     if len(frame) == 0:
         raise DataError("the table has columns, but no rows")
     if len(frame.columns) < 2:
-        raise DataError(f"there is no column beside the target {loaded.target!r}")
+        raise DataError(f"there is no column besides the target {loaded.target!r}")
     return frame
 
 
 def _clean_target(
     frame: pd.DataFrame, loaded: LoadedData, notes: list[str]
 ) -> tuple[NDArray[np.bool_], pd.Series[Any]]:
-    """Which rows have a target, and these targets."""
+    """Which rows have a target, and their targets."""
     name = loaded.target
     target = _as_number(frame[name], f"the target {name!r} of a regression") if loaded.task == "regression" else None
     target = as_text(frame[name]) if target is None else target
@@ -170,7 +170,7 @@ def _clean_target(
     distinct = int(target.nunique())
     if distinct == 1:
         what = "value" if loaded.task == "regression" else "class"
-        raise DataError(f"the target {name!r} has one {what} only: {target.iloc[0]}")
+        raise DataError(f"the target {name!r} has only one {what}: {target.iloc[0]}")
     if loaded.task == "classification" and distinct > len(frame) / 2:
         raise DataError(
             f"the target {name!r} has {distinct:,} classes in {len(frame):,} rows: {_doubt_classes(target, name)}"
@@ -181,7 +181,7 @@ def _clean_target(
 
 
 def _doubt_classes(target: pd.Series[Any], name: str) -> str:
-    """What a target with very many classes may be instead, and what to do then."""
+    """What a target with very many classes may be instead, and what to do about it."""
     levels = pd.Series([str(level) for level in target.cat.categories])
     words = levels[pd.to_numeric(levels, errors="coerce").isna()]
     if len(words) == 0:
@@ -201,7 +201,7 @@ def _note_missing(what: str, counts: dict[str, int]) -> list[str]:
     names = [name for name, count in counts.items() if count]
     if not names:
         return []
-    return [f"{sum(counts.values()):,} {what} of {these(names)} are taken as missing"]
+    return [f"{sum(counts.values()):,} {what} of {these(names)} are treated as missing"]
 
 
 def _as_number(column: pd.Series[Any], what: str) -> pd.Series[Any]:
@@ -222,14 +222,14 @@ def _clean_feature(column: pd.Series[Any], categorical: bool) -> pd.Series[Any]:
     if categorical:
         return as_text(column).cat.remove_unused_categories()
     if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iu":
-        # Whole numbers without missing ones: in the smallest type, for pixels are read several times faster so.
+        # Whole numbers without missing values get the smallest type: pixels are then read several times faster.
         smallest: pd.Series[Any] = pd.to_numeric(column, downcast="unsigned" if column.min() >= 0 else "integer")
         return smallest
     return _as_number(column, f"column {column.name!r} is not declared categorical, so it")
 
 
 def _uselessness(column: pd.Series[Any], numbered: pd.Series[Any] | None, as_published: bool) -> str:
-    """Why a column is dropped; empty if it stays. ``numbered`` has all rows, unless it cannot be their numbers."""
+    """Why a column is dropped; empty if it is kept. ``numbered`` has all rows, unless it cannot number them."""
     if column.isna().all():
         return "no value at all"
     if as_published:
@@ -237,10 +237,10 @@ def _uselessness(column: pd.Series[Any], numbered: pd.Series[Any] | None, as_pub
     if _is_constant(column):
         return "the same value in every row"
     if _is_id_like(column):
-        return "nearly every row has a value of its own, as identifiers have"
+        return "nearly every row has a different value, like an identifier"
     is_category = isinstance(column.dtype, pd.CategoricalDtype)
     if numbered is not None and not is_category and _counts_rows(numbered):
-        return "it only counts the rows"
+        return "it only numbers the rows"
     return ""
 
 
@@ -256,7 +256,7 @@ def _is_id_like(column: pd.Series[Any]) -> bool:
 
 
 def _counts_rows(column: pd.Series[Any]) -> bool:
-    """Whether the rows are numbered by whole numbers with equal steps, whatever order they are in now."""
+    """Whether the column numbers the rows with equally spaced whole numbers, in any order."""
     if column.hasnans or len(column) < ID_LIKE_MIN_LEVELS:
         return False
     values = np.sort(column.to_numpy(dtype=np.float64))
@@ -267,19 +267,19 @@ def _counts_rows(column: pd.Series[Any]) -> bool:
 
 
 def _has_own_numbers(column: pd.Series[Any]) -> bool:
-    """Whether every row has a number of its own, and all are whole."""
+    """Whether every row has a different whole number."""
     if isinstance(column.dtype, pd.CategoricalDtype) or column.hasnans or len(column) < ID_LIKE_MIN_LEVELS:
         return False
     return bool(column.is_unique and (column == column.round()).all())
 
 
 def _tell_the_target(columns: dict[str, pd.Series[Any]], target: pd.Series[Any]) -> list[str]:
-    """A note on columns from which alone the target follows: the answer may be among the features."""
+    """A note on columns that determine the target on their own: the answer may be among the features."""
     found = [name for name, column in columns.items() if _tells(column, target)]
     if not found:
         return []
-    verb = "tells" if len(found) == 1 else "tell, each alone,"
-    return [f"{these(found)} {verb} the target of every row: is it the answer in other words?"]
+    verb = "determines" if len(found) == 1 else "each determine"
+    return [f"{these(found)} {verb} the target of every row: is it the answer in disguise?"]
 
 
 def _tells(column: pd.Series[Any], target: pd.Series[Any]) -> bool:
@@ -289,7 +289,7 @@ def _tells(column: pd.Series[Any], target: pd.Series[Any]) -> bool:
         values = column.to_numpy(dtype=np.float64)
         return bool(np.ptp(values) > 0 and abs(np.corrcoef(values, target)[0, 1]) > 1 - 1e-9)
     codes = pd.factorize(column, use_na_sentinel=False)[0]
-    if codes.max() + 1 > len(codes) / MANY_ROWS_A_VALUE:  # of a value that one row has, nothing follows
+    if codes.max() + 1 > len(codes) / MANY_ROWS_A_VALUE:  # a value that occurs in one row proves nothing
         return False
     classes = target.cat.codes.to_numpy()
     first = np.empty(codes.max() + 1, dtype=classes.dtype)
@@ -298,7 +298,7 @@ def _tells(column: pd.Series[Any], target: pd.Series[Any]) -> bool:
 
 
 def _remarks(columns: dict[str, pd.Series[Any]]) -> list[str]:
-    """What stays, but is worth knowing."""
+    """Notes on columns that are kept."""
     constant = [name for name, column in columns.items() if _is_constant(column)]
     wide = [
         name
@@ -308,9 +308,11 @@ def _remarks(columns: dict[str, pd.Series[Any]]) -> list[str]:
     numbered = [name for name, column in columns.items() if ID_NAME.search(name) and _has_own_numbers(column)]
     remarks = []
     if numbered:
-        remarks.append(f"{these(numbered)} kept, with another number in every row: leave out what identifies rows")
+        remarks.append(
+            f"{these(numbered)} kept, though every row has a different number: drop columns that identify rows"
+        )
     if constant:
         remarks.append(f"kept as published, though the same in every row: {these(constant)}")
     if wide:
-        remarks.append(f"only the {MAX_LEVELS:,} most frequent training levels are told apart in {these(wide)}")
+        remarks.append(f"only the {MAX_LEVELS:,} most frequent training levels are kept apart in {these(wide)}")
     return remarks

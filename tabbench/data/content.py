@@ -1,4 +1,4 @@
-"""What a cached table is, whatever file holds it: its content key, and whether a manifest belongs to it."""
+"""The identity of a cached table, whatever file holds it: its content key, and whether a manifest matches it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from tabbench.data.cache import Manifest
 
 KEY_FORMAT = 1
-"""Part of every content key: raising it makes all stored results those of other tables."""
+"""Part of every content key: increasing it invalidates all stored results."""
 
 
 def table_key(frame: pd.DataFrame, target: str, task: str) -> str:
-    """Equal for equal tables, whatever version of a library wrote the file, and whatever integer type it holds."""
+    """A hash that is equal for equal tables, whatever library version wrote the file and its integer types."""
     digest = hashlib.sha256()
 
     def add(value: Any) -> None:
@@ -39,7 +39,7 @@ def table_key(frame: pd.DataFrame, target: str, task: str) -> str:
 
 
 def sort_classes(names: Sequence[str]) -> tuple[str, ...]:
-    """Class names in the order of their labels: as numbers if all of them are, else as text."""
+    """Class names in label order: sorted as numbers if all are numbers, else as text."""
     try:
         return tuple(sorted(names, key=lambda name: (float(name), name)))
     except ValueError:
@@ -47,9 +47,9 @@ def sort_classes(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def find_mismatch(frame: pd.DataFrame, manifest: Manifest) -> str:
-    """What a manifest says that its table does not bear out; empty if they belong together.
+    """Where a manifest contradicts its table; empty if they match.
 
-    Everything that decides a number is compared: an edited manifest must not give another result under the same key.
+    Everything that affects a result is compared: an edited manifest must not change a result under the same key.
     """
     if manifest.target not in frame.columns:
         return f"there is no column {manifest.target!r}"
@@ -79,9 +79,9 @@ def find_mismatch(frame: pd.DataFrame, manifest: Manifest) -> str:
 
 
 def row_marks(frame: pd.DataFrame) -> NDArray[np.uint64]:
-    """A number for each row; rows that are equal as models see them (floats of 32 bits) have the same one.
+    """A number for each row; rows that look equal to models (32-bit floats) have the same one.
 
-    Other rows share a number with a chance of about 1 in 2**64, so that equal rows can be found by sorting.
+    Different rows share a number with a chance of about 1 in 2**64, so sorting finds equal rows.
     """
     marks = np.zeros(len(frame), dtype=np.uint64)
     weights = np.random.default_rng(0).integers(1, 2**63, len(frame.columns), dtype=np.uint64) * np.uint64(

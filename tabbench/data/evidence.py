@@ -1,4 +1,4 @@
-"""What a reader of a result should know of a split: rows that stand on two sides, parts too small to tell."""
+"""Warnings about a split: rows that occur on both sides, parts too small to judge by."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from tabbench.data.splits import Split
 NOTED_SHARE = 0.01
 FLAGGED_SHARE = 0.05
 FEW_TEST_ROWS = 50
-SHARED_ROWS = "test rows stand in training too"
-TRANSDUCTIVE = "pretrained on unlabelled rows of the test side"
+SHARED_ROWS = "test rows also occur in training"
+TRANSDUCTIVE = "pretrained on unlabelled rows from the test side"
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Notes are for readers; flags keep a result out of tables."""
+    """Notes inform readers; flags keep a result out of tables."""
 
     notes: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
 
 
 def judge_split(split: Split, marks: NDArray[np.uint64]) -> Evidence:
-    """Count the test rows that stand in training, target included, and look whether there are enough test rows.
+    """Count the test rows that also occur in training, target included, and check that there are enough test rows.
 
     Args:
         split: the parts.
@@ -36,13 +36,13 @@ def judge_split(split: Split, marks: NDArray[np.uint64]) -> Evidence:
     share = shared / max(len(split.test), 1)
     if share >= NOTED_SHARE:
         notes.append(
-            f"{shared:,} of {len(split.test):,} test rows ({share:.1%}) stand in training too; "
-            "--duplicates group keeps equal rows on one side"
+            f"{shared:,} of {len(split.test):,} test rows ({share:.1%}) also occur in training; "
+            "--duplicates group keeps identical rows on one side"
         )
     if share >= FLAGGED_SHARE:
         flags.append(SHARED_ROWS)
     if len(split.test) < FEW_TEST_ROWS:
-        notes.append(f"only {len(split.test)} test rows: one row more or less changes the score by a lot")
+        notes.append(f"only {len(split.test)} test rows: a single row changes the score a lot")
     return Evidence(tuple(notes), tuple(flags))
 
 

@@ -19,21 +19,21 @@ from tabbench.errors import DataError
 from tabbench.frames import categorical_columns, is_categorical, no_column, these
 
 READER_REVISION = 4
-"""Raised when the same file would be read differently: tables that older versions read are then read again."""
+"""Increased when the same file would be read differently; tables read by older versions are then read again."""
 FEW_VALUES = 20
-"""Up to so many distinct whole numbers in the target are classes."""
+"""A target with at most this many distinct whole numbers holds classes."""
 NUMBER_LIKE = r"[^\w\s.,+-]?\s*[+-]?\d[\d.,]*\s*[^\w\s.,]?"
 """A number with commas, a currency or a percent sign."""
 AS_FILE_IS = Reading()
 
 
 def is_file_name(text: str) -> bool:
-    """Whether ``text`` ends as a file that can be read."""
+    """Whether ``text`` has the suffix of a readable file."""
     return format_of(Path(text)) is not None
 
 
 def is_there(path: Path) -> bool:
-    """Whether there is a regular file; False for names that no file can have."""
+    """Whether this is a regular file; False for names that no file can have."""
     try:
         return path.is_file()
     except (OSError, ValueError):
@@ -43,8 +43,8 @@ def is_there(path: Path) -> bool:
 def split_reference(reference: str) -> tuple[str, str]:
     """The file and the target of FILE:TARGET; the target is empty if there is none.
 
-    Names of files and of columns may hold colons: what is before one of them must be a file that is there, or else
-    must end as one that can be read. Of several such colons the last one counts.
+    File and column names may contain colons: the part before the colon must be an existing file, or have the suffix of
+    a readable one. If several colons qualify, the last one counts.
     """
     places = [place for place, sign in enumerate(reference) if sign == ":"]
     divided = [(reference[:place], reference[place + 1 :]) for place in reversed(places)]
@@ -64,9 +64,9 @@ def read_file(path: Path, target: str, reading: Reading = AS_FILE_IS) -> LoadedD
     """Read a table.
 
     Args:
-        path: the file; its name says what it is.
+        path: the file; its suffix tells its format.
         target: the column to predict.
-        reading: what the user knows of it beyond what the values say.
+        reading: what the user says about it.
 
     Raises:
         DataError: on one line, with the name of the file.
@@ -80,7 +80,7 @@ def read_file(path: Path, target: str, reading: Reading = AS_FILE_IS) -> LoadedD
 
 
 def read_table(path: Path, reading: Reading = AS_FILE_IS) -> pd.DataFrame:
-    """All columns of a file, none of them a target. Kinds that ``reading`` names are taken as told."""
+    """All columns of a file, without a target. Kinds given in ``reading`` are used as given."""
     try:
         parsed = parse(path, read_bytes(path))
         named = {str(name) for name in parsed.frame.columns}
@@ -96,9 +96,9 @@ def read_table(path: Path, reading: Reading = AS_FILE_IS) -> pd.DataFrame:
 
 
 def understand(parsed: Parsed, target: str, reading: Reading, remedy: str = "") -> LoadedData:
-    """Which columns are categories, what the task is: from the values, and from what the user says.
+    """Infer which columns are categories and what the task is, from the values and from what the user says.
 
-    ``remedy`` is the command that takes a target of few whole numbers as a number.
+    ``remedy`` is the command that treats a target of few whole numbers as a number.
     """
     parsed.frame.columns = parsed.frame.columns.map(str)
     _check_names(parsed.frame, target, reading)
@@ -121,7 +121,7 @@ def understand(parsed: Parsed, target: str, reading: Reading, remedy: str = "") 
         task, reason = infer_task(frame[target])
         notes.append(f"{task}, because {reason}")
         if task == "classification" and not is_categorical(frame[target]) and frame[target].nunique() > 4 and remedy:
-            notes.append(f"if these numbers are to be predicted as numbers, {remedy}")
+            notes.append(f"to predict these numbers as numbers, {remedy}")
     return LoadedData(frame, target, task, kinds, notes=tuple(notes), dates=tuple(dates), keep=reading.no_features)
 
 
@@ -131,7 +131,7 @@ def how_to_import(path: Path, target: str) -> str:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The file as it is, after checks that it is one we can read."""
+    """The file's bytes, after checking that we can read it."""
     try:
         kind = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -142,11 +142,11 @@ def read_bytes(path: Path) -> bytes:
     except (OSError, ValueError) as error:
         raise DataError(f"cannot be read ({getattr(error, 'strerror', None) or error})") from None
     if stat.S_ISDIR(kind):
-        raise DataError("this is a folder; a file is needed")
+        raise DataError("this is a folder; give a file")
     if not stat.S_ISREG(kind):
-        raise DataError("this is not a regular file but a pipe, a socket or a device: save the table in a file")
+        raise DataError("this is a pipe, a socket or a device: save the table to a regular file")
     if format_of(path) is None:
-        raise DataError(f"unknown kind of file; known are {', '.join(FORMATS)}, also with {' or '.join(COMPRESSIONS)}")
+        raise DataError(f"unknown file type; known are {', '.join(FORMATS)}, also with {' or '.join(COMPRESSIONS)}")
     try:
         return path.read_bytes()
     except OSError as error:
@@ -174,7 +174,7 @@ def _as_read(loaded: LoadedData) -> Reading:
 
 
 def _tidy(parsed: Parsed, reading: Reading) -> tuple[list[str], dict[str, pd.Series[Any]]]:
-    """Give columns of text their meaning; the dates among them, and the words that were taken as missing."""
+    """Interpret text columns; returns the dates among them, and the words treated as missing."""
     words = {} if parsed.text else _blank_words(parsed.frame)
     inferred = infer_columns(
         parsed.frame,
@@ -191,7 +191,7 @@ def _tidy(parsed: Parsed, reading: Reading) -> tuple[list[str], dict[str, pd.Ser
 
 
 def _blank_words(frame: pd.DataFrame) -> dict[str, pd.Series[Any]]:
-    """Take words such as n/a in columns of text as missing, as pandas does in CSV files."""
+    """Treat words such as n/a in text columns as missing, as pandas does in CSV files."""
     found = {}
     for name, column in list(frame.items()):
         if not is_categorical(column) or not (column.dtype.kind == "O" or pd.api.types.is_string_dtype(column.dtype)):
@@ -217,7 +217,7 @@ def infer_task(target: pd.Series[Any]) -> tuple[TaskName, str]:
 
 
 def _restore_class(frame: pd.DataFrame, taken: dict[str, pd.Series[Any]], target: str) -> list[str]:
-    """If words taken as missing leave a target of text with one class, they are classes themselves."""
+    """If treating words as missing leaves a text target with one class, they are classes themselves."""
     words = taken.get(target)
     if words is None or frame[target].nunique() != 1:
         return []
@@ -225,23 +225,23 @@ def _restore_class(frame: pd.DataFrame, taken: dict[str, pd.Series[Any]], target
     frame[target] = frame[target].astype(object)
     frame.loc[words.index, target] = words
     classes = these(sorted(words.unique()))
-    return [f"{classes} of the target {target!r} is a class here, and not missing: there is only one other"]
+    return [f"{classes} of the target {target!r} is a class here, not missing: there is only one other class"]
 
 
 def _note_words(words: dict[str, pd.Series[Any]]) -> list[str]:
-    """What was taken as missing, though somebody may have meant a category."""
+    """Notes on words treated as missing that may have meant a category."""
     counts: dict[str, dict[str, int]] = {}
     for name, column in words.items():
         for word, count in column.value_counts().items():
             counts.setdefault(str(word), {})[name] = int(count)
     return [
-        f"{sum(of.values()):,} value(s) {word!r} of {these(list(of))} are taken as missing"
+        f"{sum(of.values()):,} value(s) {word!r} of {these(list(of))} are treated as missing"
         for word, of in counts.items()
     ]
 
 
 def _doubts(features: pd.DataFrame, categorical: Sequence[str]) -> list[str]:
-    """Columns whose type may not be what was meant."""
+    """Notes on columns whose type may not be what was meant."""
     coded, dirty = [], []
     for name, column in features.items():
         values = column.dropna()
@@ -257,5 +257,5 @@ def _doubts(features: pd.DataFrame, categorical: Sequence[str]) -> list[str]:
                 dirty.append(f"{name!r} is text, though it looks like numbers: {distinct[numbers.isna()].iloc[0]!r}")
     if coded:
         listed = ",".join(coded[:8]) + (",..." if len(coded) > 8 else "")
-        return [*dirty, f"taken as numbers, though few values may mean categories (--categorical {listed})"]
+        return [*dirty, f"read as numbers, though few values may mean categories (--categorical {listed})"]
     return dirty

@@ -1,4 +1,4 @@
-"""From the bytes of a file to a table as the file has it: CSV, TSV, parquet, Feather, Arrow and Excel."""
+"""Parse a file's bytes into a table: CSV, TSV, parquet, Feather, Arrow and Excel."""
 
 from __future__ import annotations
 
@@ -39,25 +39,25 @@ COMPRESSIONS = (".gz", ".zst")
 SEPARATORS = (",", ";", "\t")
 LIMIT_VARIABLE = "TABBENCH_MAX_UNPACKED"
 DEFAULT_LIMIT = 4.0
-"""Gigabytes that a packed file may unpack to."""
+"""Limit on the unpacked size of a compressed file, in gigabytes."""
 PIECE = 2**20
 SURELY_MISSING = ("", "?")
-"""What is missing without a note; a word such as NA could be meant as a category."""
+"""What counts as missing without a note; a word such as NA could mean a category."""
 
 
 @dataclass
 class Parsed:
-    """A table as its file has it."""
+    """A table as in its file."""
 
     frame: pd.DataFrame
     separator: str = ""
     notes: list[str] = field(default_factory=list)
     text: str = ""
-    """The whole file, if it is one of text."""
+    """The whole file, if it is a text file."""
 
 
 def format_of(path: Path) -> str | None:
-    """The kind of file that a name promises; None if it is none we can read."""
+    """The file format by its name; None if we cannot read it."""
     name = path.name.lower()
     for suffix in COMPRESSIONS:
         name = name.removesuffix(suffix)
@@ -65,7 +65,7 @@ def format_of(path: Path) -> str | None:
 
 
 def parse(path: Path, content: bytes) -> Parsed:
-    """The table of a file that was read."""
+    """Parse the content of a file."""
     if not content:
         raise DataError("the file is empty")
     content = _decompress(path, content)
@@ -93,7 +93,7 @@ def _limit() -> int:
 def _refuse_above_limit(size: int) -> None:
     limit = _limit()
     if size > limit:
-        raise DataError(f"it unpacks to more than {limit / 1e9:g} GB; if that is meant, set {LIMIT_VARIABLE}")
+        raise DataError(f"it unpacks to more than {limit / 1e9:g} GB; to allow that, set {LIMIT_VARIABLE}")
 
 
 def _decompress(path: Path, content: bytes) -> bytes:
@@ -112,7 +112,7 @@ def _decompress(path: Path, content: bytes) -> bytes:
                 plain.write(piece)
                 _refuse_above_limit(plain.tell())
     except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"not a whole {suffix} file ({error})") from None
+        raise DataError(f"not a complete {suffix} file ({error})") from None
     return plain.getvalue()
 
 
@@ -148,7 +148,7 @@ def _parse_text(text: str, separator: str | None) -> Parsed:
     for name in large:
         frame[name] = frame[name].astype("float64")
     if large:
-        parsed.notes.append(f"{these(large)} taken as floating point: whole numbers of more than 64 bits")
+        parsed.notes.append(f"{these(large)} read as floating point: whole numbers of more than 64 bits")
     _keep_leading_zeros(parsed)
     return parsed
 
@@ -167,7 +167,7 @@ def _read_csv(text: str, separator: str, **options: Any) -> pd.DataFrame:
 
 
 def _keep_leading_zeros(parsed: Parsed) -> None:
-    """Codes such as 01234 stay text; pandas makes numbers of them. The columns are read once more if there are any."""
+    """Keep codes such as 01234 as text; pandas turns them into numbers. Such columns are read a second time."""
     sign = re.escape(parsed.separator)
     if not re.search(rf'(^|{sign}) *"?{LEADING_ZERO}"? *({sign}|\r?$)', parsed.text, re.MULTILINE):
         return
@@ -178,16 +178,16 @@ def _keep_leading_zeros(parsed: Parsed) -> None:
     for name in codes:
         frame[name] = raw[name].where(frame[name].notna())
     if codes:
-        parsed.notes.append(f"{these(codes)} taken as categories: codes with leading zeros")
+        parsed.notes.append(f"{these(codes)} read as categories: codes with leading zeros")
 
 
 def read_words(parsed: Parsed, names: list[str]) -> pd.DataFrame:
-    """Columns of a text file as they are written, nothing taken as missing."""
+    """Columns of a text file as written, with nothing treated as missing."""
     return _read_csv(parsed.text, parsed.separator, usecols=names, dtype=str, keep_default_na=False)
 
 
 def find_words(parsed: Parsed) -> dict[str, pd.Series[Any]]:
-    """Of columns of text: the rows whose word, such as NA or None, was taken as missing, with that word."""
+    """For text columns: the rows whose word, such as NA or None, was treated as missing, with that word."""
     frame = parsed.frame
     names = [str(name) for name, column in frame.items() if is_categorical(column) and column.hasnans]
     if not names or not parsed.text:
@@ -199,7 +199,7 @@ def find_words(parsed: Parsed) -> dict[str, pd.Series[Any]]:
 
 
 def _is_large(column: pd.Series[Any]) -> bool:
-    """Whether a column holds whole numbers that no integer type can; pandas then gives text or Python's own numbers."""
+    """Whether a column holds whole numbers too large for any integer type; pandas reads them as text or Python ints."""
     if column.dtype.kind != "O" or not column.notna().any():
         return False
     first = column[column.first_valid_index()]
@@ -213,7 +213,7 @@ def _fields(line: str, separator: str) -> list[str]:
 
 
 def _refuse_repeated(names: Sequence[str]) -> None:
-    # pandas would rename the second of two equal columns without a word.
+    # pandas would silently rename the second of two equal columns.
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         raise DataError(f"several columns have the same name: {', '.join(map(repr, repeated))}")
@@ -270,7 +270,7 @@ def _from_arrow(table: pa.Table) -> Parsed:
 
 
 def _simple_type(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Numbers, text, booleans, categories, dates and durations; nothing else."""
+    """Refuse anything but numbers, text, booleans, categories, dates and durations."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -294,7 +294,7 @@ def _parse_excel(content: bytes) -> Parsed:
             _refuse_above_limit(sum(member.file_size for member in archive.infolist()))
         with pd.ExcelFile(io.BytesIO(content), engine="openpyxl") as book:
             sheets = list(book.sheet_names)
-            # Words are looked at later, as those of other files are.
+            # Words are handled later, as for other files.
             raw = pd.read_excel(book, sheet_name=sheets[0], header=None, dtype=object, keep_default_na=False)
     except DataError:
         raise

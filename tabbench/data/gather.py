@@ -1,4 +1,4 @@
-"""All tables of an experiment: found, told apart by name, checked against the split rule, frozen as a list."""
+"""Find all tables of an experiment, name them uniquely, check them against the split rule, and freeze the list."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ALL_ALIKE = Weighting()
 
 @dataclass(frozen=True)
 class FrozenTable:
-    """A table of an experiment as it was when the experiment was planned: suites change."""
+    """A table of an experiment as it was when the experiment was planned, since suites change."""
 
     name: str
     key: str
@@ -62,17 +62,17 @@ def find_data(
     frozen: Sequence[FrozenTable] = (),
     say: Progress = lambda line: None,
 ) -> list[Manifest]:
-    """Every dataset of an experiment, in the cache; ``say`` gets progress and what the user should know of files.
+    """Cache every dataset of an experiment; ``say`` receives progress and notes on files.
 
     Args:
-        references: what the user wrote after ``--data``.
-        registry: the datasets there are.
-        offline: nothing may be loaded over the network.
-        reading: for FILE:TARGET, what the user knows of it.
-        rule: how rows will be split; refused here if a table does not allow it.
+        references: the values of ``--data``.
+        registry: the known datasets.
+        offline: do not use the network.
+        reading: for FILE:TARGET, what the user says about it.
+        rule: how rows will be split; refused here if it does not fit a table.
         weighting: how rows will be weighted; refused here likewise.
-        frozen: the tables of an earlier run of this experiment: a suite is what it was then.
-        say: gets lines for the user.
+        frozen: the tables of an earlier run of this experiment; a suite stays as it was then.
+        say: receives lines for the user.
     """
     files = name_files([reference for reference in references if is_file(reference, registry)], registry)
     if not files and not replace(reading, keep=(), weights="").is_default:
@@ -96,7 +96,7 @@ def store_frames(
     rule: SplitRule = RANDOM,
     weighting: Weighting = ALL_ALIKE,
 ) -> list[Manifest]:
-    """DataFrames by name, each with its target, in the cache and checked against the split rule and the weights."""
+    """Cache DataFrames by name, each with its target, and check them against the split rule and the weights."""
     found: dict[str, Manifest] = {}
     for name, (frame, target) in frames.items():
         manifest = store_frame(name, frame, target, reading)
@@ -106,7 +106,7 @@ def store_frames(
 
 
 def freeze(references: Iterable[str], manifests: Sequence[Manifest], registry: Registry) -> list[FrozenTable]:
-    """The tables behind each reference, with their checksums, to be kept with the experiment."""
+    """The tables behind each reference, with their checksums, to keep with the experiment."""
     tables = {manifest.name: manifest for manifest in manifests}
     frozen = []
     for reference in references:
@@ -135,19 +135,19 @@ def _tables(
         return resolve_data(reference, registry, offline=offline, progress=say)
     now = [source.name for source in find_sources(reference, registry, offline=offline)]
     if now != list(then):
-        say(f"{reference} has changed since this experiment was planned: its {len(then)} tables of then are used")
+        say(f"{reference} has changed since this experiment was planned; the run uses its {len(then)} tables from then")
     manifests = [manifest for name in then for manifest in resolve_data(name, registry, offline=offline, progress=say)]
     for manifest in manifests:
         if then.get(manifest.name) != manifest.key:
             raise DataError(
-                f"{manifest.name} is not the table that this results folder has results of (content "
+                f"{manifest.name} is not the table these results were made with (content "
                 f"{manifest.key[:12]} instead of {then.get(manifest.name, '')[:12]}): use another folder (--results)"
             )
     return manifests
 
 
 def name_files(references: Sequence[str], registry: Registry) -> dict[str, FileReference]:
-    """Files by their references; those that share a name go by as much of their folders as tells them apart."""
+    """Files by reference. Files with the same name are told apart by as much of their path as needed."""
     files: dict[str, FileReference] = {}
     for reference in references:
         (source,) = find_sources(reference, registry)
@@ -171,10 +171,10 @@ def _tell_apart(path: Path, rivals: Iterable[Path]) -> str:
 
 
 def with_rule(manifest: Manifest, rule: SplitRule, weighting: Weighting = ALL_ALIKE) -> Manifest:
-    """The manifest with the number of splits that the rule makes of the table.
+    """The manifest with the number of splits that the rule gives on this table.
 
     Raises:
-        DataError: the table does not allow the rule or the weights, for instance because it has no such column.
+        DataError: the rule or the weights do not fit the table, for instance because it has no such column.
     """
     from tabbench.data.rules import divide, read_split_column
 
@@ -183,7 +183,7 @@ def with_rule(manifest: Manifest, rule: SplitRule, weighting: Weighting = ALL_AL
         return manifest
     if rule.kind == "server":
         if manifest.folds is None:
-            raise DataError(f"{manifest.name} comes without folds: --folds server is for openml/t/ID and suites")
+            raise DataError(f"{manifest.name} has no folds of its own: --folds server is for openml/t/ID and suites")
         return manifest
     if manifest.target in rule.columns:
         raise DataError(f"{manifest.name}: {manifest.target!r} is the target and cannot decide the split")
@@ -212,15 +212,15 @@ def _check_weights(manifest: Manifest, weighting: Weighting) -> None:
 
 
 def check_names(manifests: Iterable[Manifest], new: Manifest) -> None:
-    """Refuse two tables of one name, and one table by two names: their results could not be told apart."""
+    """Refuse two tables with one name, and one table with two names: their results could not be told apart."""
     for manifest in manifests:
         if manifest.name == new.name and manifest.key != new.key:
             raise UsageError(
-                f"two different tables go by the name {new.name!r}: import one of them under a name of its own "
+                f"two different tables are called {new.name!r}: import one of them under another name "
                 "(tabbench data import NAME FILE --target T)"
             )
         if manifest.name != new.name and manifest.key == new.key:
-            raise UsageError(f"{manifest.name!r} and {new.name!r} are the same table: name one of them")
+            raise UsageError(f"{manifest.name!r} and {new.name!r} are the same table: give only one of them")
 
 
 def expect_data(
@@ -231,12 +231,12 @@ def expect_data(
     rule: SplitRule = RANDOM,
     weighting: Weighting = ALL_ALIKE,
 ) -> tuple[list[Manifest], list[str]]:
-    """Manifests of all datasets; stand-ins for those that are not in the cache, whose names come second."""
+    """Manifests of all datasets, with stand-ins for those not cached; and the names of the latter."""
     manifests: dict[str, Manifest] = {}
     absent = []
     files = name_files([reference for reference in references if is_file(reference, registry)], registry)
     for reference in references:
-        if reference in files:  # it is read as a run would read it, mistakes included
+        if reference in files:  # read it as a run would, errors included
             manifest = resolve_source(files[reference], registry, offline=True, reading=reading)
             manifests.setdefault(manifest.name, with_rule(manifest, rule, weighting))
             check_names(manifests.values(), manifest)
@@ -255,7 +255,7 @@ def expect_data(
 
 
 def expected_manifest(name: str, registry: Registry) -> Manifest:
-    """A stand-in for a dataset that is not in the cache, with the counts its plugin expects, as far as it says."""
+    """A stand-in for a dataset that is not cached, with the counts its plugin expects, if it gives any."""
     arguments = next((entry.plugin.arguments for entry in registry.entries("data") if entry.name == name), {})
     classes = int(arguments.get("classes", 0))
     return Manifest(

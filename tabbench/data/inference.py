@@ -1,6 +1,6 @@
-"""What columns of text mean: numbers, dates, durations, missing values, or categories after all.
+"""Infer what text columns mean: numbers, dates, durations, missing values, or categories after all.
 
-Each function looks at the distinct values of a column, not at its rows, and at all of them at once.
+Each function works on the distinct values of a column, not on its rows, and on all of them at once.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from tabbench.frames import is_categorical, these
 Numbers = NDArray[np.float64]
 
 MORE_MISSING = ("?", "-", "--", ".", "n.a.", "N.A.")
-"""Missing in every column, beyond what pandas takes as missing (NA, null, None, ...)."""
+"""Missing in every column, beyond what pandas treats as missing (NA, null, None, ...)."""
 MISSING_TEXT = frozenset(
     {*MORE_MISSING, "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>"}
     | {"N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
 )
-"""The same, with what pandas takes as missing in CSV files: so it is in files of every kind."""
+"""The same, plus what pandas treats as missing in CSV files; used for files of every kind."""
 MISSING_NUMBERS = frozenset(
     {"", "?", "-", "--", ".", "n/a", "na", "n.a.", "#n/a", "nan", "none", "null", "<na>", "nil"}
     | {"unknown", "unk", "missing", "not available", "not known", "undefined"}
 )
-"""Missing, in any case, in a column whose other values are numbers; in a column of text some are categories."""
+"""Missing, in upper or lower case, in a column of numbers. In a text column, some of these are categories."""
 FEW_STRAY_WORDS = 3
 STRAY_SHARE = 0.05
-"""Up to so many words in this share of the rows do not make categories of a column of numbers."""
+"""A column of numbers stays one with at most this many different words in at most this share of its rows."""
 MANY_NUMBERS = 10
 
 LEADING_ZERO = r"[+-]?0\d+"
@@ -53,7 +53,7 @@ SAMPLE = 20
 
 @dataclass
 class Inferred:
-    """What was made of the columns of text."""
+    """What the text columns turned out to be."""
 
     notes: list[str] = field(default_factory=list)
     dates: list[str] = field(default_factory=list)
@@ -63,14 +63,14 @@ class Inferred:
 def infer_columns(
     frame: pd.DataFrame, *, as_they_are: Collection[str], numeric: Collection[str], comma_separates: bool, tabs: bool
 ) -> Inferred:
-    """Turn columns of text into numbers where they mean numbers; ``frame`` is changed.
+    """Turn text columns into numbers where they mean numbers; changes ``frame``.
 
     Args:
-        frame: the table as its file has it.
-        as_they_are: columns that hold categories, because the user says so.
-        numeric: columns that hold numbers, because the user says so: what is not one is missing.
-        comma_separates: the file separates its fields by commas, so that a comma within one separates thousands.
-        tabs: the file separates its fields by tabs: 1,234 is then taken as 1234, in other files as 1.234.
+        frame: the table as in its file.
+        as_they_are: columns that the user declared categorical.
+        numeric: columns that the user declared numeric; anything else in them is missing.
+        comma_separates: the file separates fields with commas, so a comma within a field separates thousands.
+        tabs: the file separates fields with tabs: 1,234 then means 1234, in other files 1.234.
     """
     inferred = Inferred()
     thousands: list[str] = []
@@ -109,7 +109,7 @@ def infer_columns(
         thousands += [name] if kind == "thousands" else []
         decimal += [name] if kind == "decimal comma" else []
     if thousands:
-        inferred.notes.append(f"{these(thousands)} read with separators of thousands")
+        inferred.notes.append(f"{these(thousands)} read with thousands separators")
     if decimal:
         inferred.notes.append(f"{these(decimal)} read with decimal commas")
     return inferred
@@ -124,7 +124,7 @@ def _is_text(column: pd.Series[Any]) -> bool:
 
 
 def _read_texts(texts: pd.Series[Any], comma_separates: bool, tabs: bool) -> tuple[Numbers, str] | None:
-    """Numbers for distinct texts, NaN where one is none, and what they were; None if hardly any is a number."""
+    """Numbers for distinct texts, NaN where there is none, and their notation; None if hardly any is a number."""
     sample = texts.iloc[np.linspace(0, len(texts) - 1, min(SAMPLE, len(texts))).astype(int)] if len(texts) else texts
     readers: list[tuple[Callable[[pd.Series[Any]], tuple[Numbers, str] | None], str]] = [
         (_read_plain, PLAIN),
@@ -135,7 +135,7 @@ def _read_texts(texts: pd.Series[Any], comma_separates: bool, tabs: bool) -> tup
     with_commas = (_read_decimal_commas, DECIMAL_COMMA), (_read_thousands, THOUSANDS)
     readers[1:1] = [with_commas[1]] if comma_separates else list(with_commas[::-1] if tabs else with_commas)
     for read, pattern in readers:
-        # One look at a few values spares most columns the rest.
+        # A look at a few values settles most columns.
         if sample.str.fullmatch(pattern).mean() < 0.5:
             continue
         found = read(texts)
@@ -148,7 +148,7 @@ def _read_plain(texts: pd.Series[Any]) -> tuple[Numbers, str] | None:
     numbers = pd.to_numeric(texts.where(texts.str.fullmatch(PLAIN)), errors="coerce").to_numpy(dtype=np.float64)
     if np.isnan(numbers).sum() > max(FEW_STRAY_WORDS, 0.5 * len(numbers)):
         return None
-    # A code such as 0451 is a name that consists of digits.
+    # A code such as 0451 is a name made of digits.
     return None if texts.str.fullmatch(LEADING_ZERO).any() else (numbers, "number")
 
 
@@ -236,7 +236,7 @@ def _days(times: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def _are_stray(texts: pd.Series[Any], values: Numbers, rows: NDArray[np.int64], column: pd.Series[Any]) -> bool:
-    """Whether what is not a number is missing: known words, or a few others in a column with many numbers."""
+    """Whether non-numbers are missing values: known words, or a few others in a column with many numbers."""
     wrong = np.isnan(values)
     words = texts[wrong].str.lower()
     others = ~words.isin(MISSING_NUMBERS)
@@ -254,13 +254,13 @@ def _are_stray(texts: pd.Series[Any], values: Numbers, rows: NDArray[np.int64], 
 def _note_strays(name: str, texts: pd.Series[Any], values: Numbers, rows: NDArray[np.int64]) -> list[str]:
     strays = np.flatnonzero(np.isnan(values) & ~texts.isin(["", "?"]).to_numpy())
     if len(strays) > FEW_STRAY_WORDS:
-        return [f"{rows[strays].sum():,} value(s) of {name!r} are not numbers: taken as missing"]
-    return [f"{rows[place]:,} value(s) {texts.iloc[place]!r} of {name!r} are taken as missing" for place in strays]
+        return [f"{rows[strays].sum():,} value(s) of {name!r} are not numbers: treated as missing"]
+    return [f"{rows[place]:,} value(s) {texts.iloc[place]!r} of {name!r} are treated as missing" for place in strays]
 
 
 def _date_note(name: str, order: str = "") -> str:
-    return f"{name!r} is a date{f' ({order})' if order else ''}: taken as days since 1970"
+    return f"{name!r} is a date{f' ({order})' if order else ''}: read as days since 1970"
 
 
 def _duration_note(name: str) -> str:
-    return f"{name!r} is a duration or a time of day: taken as days"
+    return f"{name!r} is a duration or a time of day: read as days"

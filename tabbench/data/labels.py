@@ -1,4 +1,4 @@
-"""How many labels there are, and which rows have them: nested, stratified, decided by the split's seed."""
+"""How many labels are visible, and on which rows: nested, stratified, decided by the split's seed."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tabbench.errors import UsageError
 
 ALL_LABELS = "100%"
 FEWEST = 2
-"""Labelled training rows that a budget needs."""
+"""The fewest labelled training rows of a budget."""
 FEWEST_VALIDATION = 32
-"""Labelled validation rows that stay, if there are as many."""
-TRAIN_STREAM, VALIDATION_STREAM = 3, 4  # beside those of splits and subsamples
+"""The fewest labelled validation rows, if there are that many."""
+TRAIN_STREAM, VALIDATION_STREAM = 3, 4  # distinct from those of splits and subsamples
 
 
 @dataclass(frozen=True)
 class LabelBudget:
-    """A budget of labels as it was given, such as ``10%`` or ``200``."""
+    """A label budget as given, such as ``10%`` or ``200``."""
 
     text: str
     amount: float
@@ -42,8 +42,8 @@ class LabelBudget:
             amount = 0
         if not (0 < amount <= 100 if is_share else amount >= FEWEST):
             raise UsageError(
-                f"--labels {text!r}: write a share of the training rows, such as 10%, "
-                f"or a number of them from {FEWEST} on, such as 200"
+                f"--labels {text!r}: give a share of the training rows, such as 10%, "
+                f"or at least {FEWEST} rows, such as 200"
             )
         return cls(f"{amount:g}%" if is_share else str(amount), amount, is_share)
 
@@ -56,7 +56,7 @@ class LabelBudget:
         return round(self.amount * n_train / 100) if self.is_share else int(self.amount)
 
     def count_validation(self, n_train: int, n_validation: int) -> int:
-        """Labelled validation rows: the same share as of training, but at least 32 if there are as many."""
+        """Labelled validation rows: the same share as for training, but at least 32 if there are that many."""
         share = self.count(n_train) / n_train
         return min(max(round(share * n_validation), FEWEST_VALIDATION), n_validation)
 
@@ -64,7 +64,7 @@ class LabelBudget:
         """Why ``n_train`` training rows cannot have this budget; empty if they can."""
         count = self.count(n_train)
         if count < FEWEST:
-            return f"{self.text} of {n_train} training rows is less than {FEWEST} labels"
+            return f"{self.text} of {n_train} training rows is fewer than {FEWEST} labels"
         if count > n_train:
             return f"there are only {n_train} training rows for {self.text} labels"
         return ""
@@ -87,18 +87,18 @@ def choose_labelled(
     *,
     all_validation: bool = False,
 ) -> LabelledRows:
-    """Which rows keep their label; a smaller budget keeps some of the rows that a larger one keeps.
+    """Which rows keep their label. A smaller budget keeps a subset of the rows that a larger one keeps.
 
     Args:
         y_train: labels of the training rows.
         y_validation: labels of the validation rows.
-        is_regression: labels are numbers, and rows are drawn without regard to them.
+        is_regression: labels are numbers, and rows are drawn regardless of them.
         budget: how many.
         seed: of the split.
-        all_validation: validation keeps all of its labels.
+        all_validation: validation keeps all its labels.
 
     Raises:
-        UsageError: there are not that many rows, or it would be fewer than two.
+        UsageError: there are too few rows, or the budget is below two.
     """
     problem = budget.problem(len(y_train))
     if problem:
@@ -113,9 +113,9 @@ def choose_labelled(
 
 
 def label_order(y: NDArray[Any], is_regression: bool, rng: np.random.Generator) -> Indices:
-    """All rows in an order of which every beginning has the classes in proportion, and the first two rows differ.
+    """All rows, ordered so that every prefix has the classes in proportion and the first two rows differ in class.
 
-    A class of ``n`` rows has its turns at 1/2n, 3/2n, 5/2n ... of the way.
+    The rows of a class of ``n`` come at 1/2n, 3/2n, 5/2n ... of the way.
     """
     order = shuffle_by_class(y, is_regression, rng)
     if is_regression:
@@ -126,6 +126,6 @@ def label_order(y: NDArray[Any], is_regression: bool, rng: np.random.Generator) 
     within = np.concatenate([(np.arange(count) + 0.5) / count for count in counts])
     ties = rng.permutation(len(order))
     order = order[np.lexsort((ties, within))]
-    other = int(np.argmax(y[order] != y[order[0]]))  # with one class only nothing can be learned
+    other = int(np.argmax(y[order] != y[order[0]]))  # nothing can be learned from one class
     moved = np.concatenate([order[:1], order[other : other + 1], np.delete(order, [0, other])])
     return moved.astype(np.int64)

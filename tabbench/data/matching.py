@@ -1,4 +1,4 @@
-"""Whether a table that a user imports is the dataset whose name it is to bear."""
+"""Check that a table imported under a known name is that dataset."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tabbench.errors import DataError
 from tabbench.frames import as_text
 
 TOLERANCE = 1e-6
-"""Relative: files hold numbers with as many digits as somebody cared for."""
+"""Relative: files differ in how many digits they keep."""
 
 
 def match(loaded: LoadedData, known: LoadedData) -> LoadedData:
@@ -29,7 +29,7 @@ def match(loaded: LoadedData, known: LoadedData) -> LoadedData:
         raise DataError(f"there is no column {', '.join(map(repr, lacking[:5]))}{', ...' if len(lacking) > 5 else ''}")
     more = [name for name in frame.columns if name not in known.frame.columns]
     if more:
-        raise DataError(f"a column too much: {', '.join(map(repr, more[:5]))}{', ...' if len(more) > 5 else ''}")
+        raise DataError(f"extra column: {', '.join(map(repr, more[:5]))}{', ...' if len(more) > 5 else ''}")
     if len(frame) != len(known.frame):
         raise DataError(f"{len(frame):,} rows instead of {len(known.frame):,}")
     texts = {*known.categorical, *([known.target] if known.task == "classification" else [])}
@@ -43,7 +43,7 @@ def match(loaded: LoadedData, known: LoadedData) -> LoadedData:
 
 
 def _differ(found: pd.Series[Any], expected: pd.Series[Any], as_category: bool) -> NDArray[np.bool_]:
-    """Whether two columns have different values, row by row; missing ones are equal."""
+    """Whether two columns differ in any row; missing values are equal."""
     if as_category:
         pairs = zip(as_text(found), as_text(expected), strict=True)
         return np.array([one != other and not (pd.isna(one) and pd.isna(other)) for one, other in pairs], dtype=bool)

@@ -1,4 +1,4 @@
-"""One split of a cached dataset, ready for methods and models; the labels of its test part stay sealed."""
+"""One split of a cached dataset, ready for methods and models. Its test labels stay sealed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RANDOM = SplitRule()
 
 
 class SealedTest:
-    """The test labels. They can be compared with predictions, and not be had."""
+    """The test labels. They can score predictions but cannot be read."""
 
     __slots__ = ("__mean", "__std", "__task", "__y")
 
@@ -50,7 +50,7 @@ class SealedTest:
 
 @dataclass(frozen=True, eq=False)
 class SplitData:
-    """What a job works with. Everything fitted (levels, target statistics) was fitted on the training rows."""
+    """The data of a job. Everything fitted (levels, target statistics) is fitted on training rows."""
 
     task: Task
     train: Labelled
@@ -69,19 +69,19 @@ class SplitData:
     labelled: LabelledRows | None = None
     """Which of the training and validation rows have a label; None: all of them."""
     target_mean: float = 0.0
-    """Of the training targets that there are; 0 for classification."""
+    """Mean of the visible training targets; 0 for classification."""
     target_std: float = 1.0
-    """Of the training targets that there are; 1 for classification."""
+    """Standard deviation of the visible training targets; 1 for classification."""
     promised_test: int = 0
-    """Test rows that the rule promises; 0 if it promises no number."""
+    """The number of test rows that the rule promises; 0 if it promises none."""
     unlabelled: Table | None = None
     """More rows for pretraining, without a target."""
     weights: NDArray[np.float64] | None = None
     """Of the training rows that have a label, from a column; None if there is none."""
     notes: tuple[str, ...] = ()
-    """What a reader of the result should know of the table and of this split of it."""
+    """Notes on the table and this split, for readers of the result."""
     flags: tuple[str, ...] = ()
-    """Why results on this split are not to be believed."""
+    """Why results on this split cannot be trusted."""
 
 
 def open_split(
@@ -99,10 +99,10 @@ def open_split(
     Args:
         manifest: the dataset.
         split_seed: decides the split (and the subsample).
-        rows: use a subsample of so many rows, drawn before the split with classes in proportion.
+        rows: size of a subsample, drawn before the split with classes in proportion.
         rule: how to split.
-        labels: how many training and validation rows have a label; None: all. Nothing that is returned depends on
-            the labels of other rows, except the choice of rows itself, which is stratified by class.
+        labels: how many training and validation rows have a label; None: all. Nothing in the result depends on the
+            labels of other rows, except the choice of rows itself, which is stratified by class.
         all_validation_labels: validation rows keep all their labels.
         weights: the column that holds the weights of rows.
     """
@@ -194,12 +194,12 @@ def _labels(target: pd.Series[Any], manifest: Manifest) -> NDArray[Any]:
 
 @dataclass(frozen=True, eq=False)
 class FinalData:
-    """All labelled rows of a dataset, for a pipeline that will be used and no longer judged."""
+    """All labelled rows of a dataset, for a pipeline to use rather than evaluate."""
 
     task: Task
     train: Labelled
     validation: Labelled
-    """A tenth of the rows, which decides when to stop."""
+    """A tenth of the rows, for early stopping."""
     class_names: tuple[str, ...]
     target_mean: float
     target_std: float
@@ -208,9 +208,9 @@ class FinalData:
 
 
 def open_all(manifest: Manifest, seed: int = 0, without: Collection[str] = (), weights: str = "") -> FinalData:
-    """Read a cached dataset without a test part: a tenth of its rows decides when to stop, the rest is for training.
+    """Read a cached dataset without a test part: a tenth of its rows for early stopping, the rest for training.
 
-    ``without`` are columns that decided the split of a benchmark, and are not features; ``weights`` is the column that
+    ``without`` are columns that decided the split of a benchmark and are not features; ``weights`` is the column that
     holds the weights of rows, and is none either.
     """
     frame = read_frame(manifest)

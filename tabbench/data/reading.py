@@ -1,4 +1,4 @@
-"""How a user's file is to be read: what he knows of it beyond what the values say."""
+"""How to read a user's file: what the user says about it, beyond what the values show."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ class Reading:
     """Everything here changes the table, and so its content key."""
 
     categorical: tuple[str, ...] = ()
-    """Columns that hold categories though their values are numbers."""
+    """Numeric columns to treat as categories."""
     numeric: tuple[str, ...] = ()
-    """Columns that hold numbers: what is not one is missing."""
+    """Columns to treat as numbers; anything else counts as missing."""
     drop: tuple[str, ...] = ()
     """Columns to leave out."""
     task: TaskName | None = None
-    """Instead of what the target looks like."""
+    """The task, instead of the one guessed from the target."""
     keep: tuple[str, ...] = ()
-    """Columns that decide a split: kept, whatever they look like."""
+    """Columns that decide a split; always kept."""
     unlabelled: str = KEEP
-    """Rows without a target: ``keep`` them for pretraining, ``drop`` them, or a file with more of them."""
+    """Rows without a target: ``keep`` them for pretraining, ``drop`` them, or name a file with more."""
     weights: str = ""
     """The column that holds the weights of rows: kept, whatever it looks like."""
 
     def __post_init__(self) -> None:
         both = set(self.categorical) & set(self.numeric)
         if both:
-            raise UsageError(f"{sorted(both)[0]!r} is named in --categorical and in --numeric: name it in one of them")
+            raise UsageError(f"{sorted(both)[0]!r} is in both --categorical and --numeric: give it only once")
         needed = {*self.categorical, *self.numeric, *self.keep, self.weights} & set(self.drop)
         if needed:
-            raise UsageError(f"{sorted(needed)[0]!r} is to be dropped, and yet to be used")
+            raise UsageError(f"{sorted(needed)[0]!r} is both dropped and used")
 
     @property
     def no_features(self) -> tuple[str, ...]:

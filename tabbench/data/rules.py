@@ -1,4 +1,4 @@
-"""Rows divided by a rule other than 80/10/10 at random: folds, groups, a column, time.
+"""Split rows by a rule other than random 80/10/10: folds, groups, a column, time.
 
 Every function is pure: the table's own columns and a seed decide.
 """
@@ -19,10 +19,10 @@ from tabbench.frames import no_column
 
 FOLD_STREAM, GROUP_STREAM, VALIDATION_STREAM = 3, 4, 5
 PARTS = {"train": 0, "training": 0, "validation": 1, "valid": 1, "val": 1, "dev": 1, "test": 2, "testing": 2}
-"""What a split column may say, in any case."""
+"""The words a split column may hold, in upper or lower case."""
 MANY_FOLDS = 100
 UNEVEN = 1.5
-"""A fold with more rows than so many times its share is not for validation or test, where there are others."""
+"""A fold with more than this multiple of its share is not used for validation or test if there are others."""
 
 
 def divide(
@@ -33,15 +33,15 @@ def divide(
     is_regression: bool,
     server_folds: NDArray[np.int16] | None = None,
 ) -> Split:
-    """The split of this number under a rule.
+    """The split with this number under a rule.
 
     Args:
         rule: how.
-        number: which of the splits, from 0; for random splits, the seed.
+        number: which split, from 0; for random splits, the seed.
         features: the table without its target, with the columns of the rule.
         y: classes or numbers, one per row.
         is_regression: what ``y`` holds.
-        server_folds: (rows, repeats), the fold in which a row is tested, -1 for never; for the kind ``server``.
+        server_folds: (rows, repeats), the fold that tests a row, -1 for none; for the kind ``server``.
     """
     for name in rule.columns:
         if name not in features.columns:
@@ -52,7 +52,7 @@ def divide(
         return split_by_column(features[rule.column], number, y, is_regression)
     if rule.kind == "server":
         if server_folds is None:
-            raise DataError("this dataset comes without folds: --folds server is for openml/t/ID and suites")
+            raise DataError("this dataset has no folds of its own: --folds server is for openml/t/ID and suites")
         return split_by_server(server_folds, number, y, is_regression)
     groups = None
     if rule.group:
@@ -73,22 +73,22 @@ def group_codes(column: pd.Series[Any]) -> Indices:
 
 
 def split_by_group(groups: Indices, y: NDArray[Any], is_regression: bool, seed: int) -> Split:
-    """About 80/10/10, no group on two sides; with fewer than ten groups one each for validation and test."""
+    """About 80/10/10, with no group on two sides; with fewer than ten groups, one each for validation and test."""
     n_groups = int(groups.max()) + 1
     if n_groups < 3:
-        raise DataError(f"there are {n_groups} groups: at least 3 are needed, one for each part")
+        raise DataError(f"{n_groups} groups are too few: at least 3 are needed, one for each part")
     n_folds = min(10, n_groups)
     fold = group_folds(groups, y, is_regression, n_folds, seed)
     rows = np.bincount(fold, minlength=n_folds)
     rng = np.random.default_rng([GROUP_STREAM, seed])
     order = rng.permutation(n_folds)
-    # A group of half the table belongs to training, unless all are like that.
+    # A group as large as half the table goes to training, unless all are like that.
     order = order[np.argsort(rows[order] > UNEVEN * len(y) / n_folds, kind="stable")]
     return _parts(np.where(fold == order[0], 2, np.where(fold == order[1], 1, 0)))
 
 
 def group_folds(groups: Indices, y: NDArray[Any], is_regression: bool, n_folds: int, seed: int) -> Indices:
-    """The fold of each row: groups dealt out by size and class, so that folds are alike in both."""
+    """The fold of each row. Groups are dealt out by size and class, so that folds are alike in both."""
     n_groups = int(groups.max()) + 1
     sizes = np.bincount(groups, minlength=n_groups)
     classes = np.zeros(n_groups, dtype=np.int64)
@@ -101,30 +101,30 @@ def group_folds(groups: Indices, y: NDArray[Any], is_regression: bool, n_folds: 
     order = np.lexsort((shuffled, classes, -sizes))
     round_, place = np.divmod(np.arange(n_groups), n_folds)
     fold_of = np.empty(n_groups, dtype=np.int64)
-    fold_of[order] = np.where(round_ % 2 == 0, place, n_folds - 1 - place)  # there and back: sizes even out
+    fold_of[order] = np.where(round_ % 2 == 0, place, n_folds - 1 - place)  # back and forth, so that sizes even out
     return fold_of[groups]
 
 
 def split_by_folds(
     n_folds: int, number: int, y: NDArray[Any], is_regression: bool, groups: Indices | None = None
 ) -> Split:
-    """Fold ``number`` is for test; of the rest a ninth (with groups, the next fold) is for validation."""
+    """Fold ``number`` is for test; a ninth of the rest (with groups, the next fold) is for validation."""
     if groups is None:
         if n_folds > len(y) / 2:
-            raise DataError(f"{n_folds} folds of {len(y):,} rows: at least two rows are needed in each")
+            raise DataError(f"{n_folds} folds of {len(y):,} rows: each needs at least two rows")
         order = shuffle_by_class(y, is_regression, np.random.default_rng([FOLD_STREAM, 0]))
         fold = np.empty(len(y), dtype=np.int64)
         fold[order] = np.arange(len(y)) % n_folds
         return _with_validation(fold == number, y, is_regression, number)
     n_groups = int(groups.max()) + 1
     if n_folds < 3 or n_groups < n_folds:
-        raise DataError(f"{n_folds} folds of {n_groups:,} groups: at least 3 folds and a group for each are needed")
+        raise DataError(f"{n_folds} folds of {n_groups:,} groups: at least 3 folds are needed, each with a group")
     fold = group_folds(groups, y, is_regression, n_folds, 0)
     return _parts(np.where(fold == number, 2, np.where(fold == (number + 1) % n_folds, 1, 0)))
 
 
 def split_by_column(column: pd.Series[Any], number: int, y: NDArray[Any], is_regression: bool) -> Split:
-    """As a column says: train, validation and test, or the number of the fold in which a row is tested."""
+    """Split by a column that holds train, validation and test, or the number of a row's test fold."""
     parts, n_splits = read_split_column(column)
     if n_splits > 1:
         return _with_validation(parts == number, y, is_regression, number)
@@ -135,7 +135,7 @@ def read_split_column(column: pd.Series[Any]) -> tuple[Indices, int]:
     """The part (0, 1, 2) or the fold of each row, and how many splits that makes.
 
     Raises:
-        DataError: the column says something else.
+        DataError: the column holds something else.
     """
     if column.isna().any():
         raise DataError(f"the split column {column.name!r} has no value in {int(column.isna().sum()):,} rows")
@@ -158,10 +158,10 @@ def read_split_column(column: pd.Series[Any]) -> tuple[Indices, int]:
 
 
 def split_by_time(column: pd.Series[Any], number: int) -> Split:
-    """Train on the past, test on a tenth of the rows after it, validate on the tenth between.
+    """Train on the past, test on a later tenth of the rows, validate on the tenth in between.
 
-    Window 0 ends with the last row; each further one ends a tenth of the rows earlier. Rows of one moment are never
-    divided.
+    Window 0 ends with the last row; each further one ends a tenth of the rows earlier. Rows with the same time are
+    never separated.
     """
     if not pd.api.types.is_numeric_dtype(column.dtype):
         raise DataError(f"the time column {column.name!r} holds text that is neither a date nor a number")
@@ -178,19 +178,19 @@ def split_by_time(column: pd.Series[Any], number: int) -> Split:
     end = in_order[ends[2]] if ends[2] < n else np.inf
     split = _parts(np.where(times < first, 0, np.where(times < second, 1, np.where(times < end, 2, -1))))
     if not (len(split.train) and len(split.validation) and len(split.test)):
-        raise DataError(f"the time column {column.name!r} has too few different moments to divide it 80/10/10")
+        raise DataError(f"the time column {column.name!r} has too few distinct times for an 80/10/10 split")
     return split
 
 
 def split_by_server(folds: NDArray[np.int16], number: int, y: NDArray[Any], is_regression: bool) -> Split:
-    """The folds that a dataset comes with, one repeat after the other."""
+    """The folds that come with a dataset, one repeat after another."""
     per_repeat = int(folds[:, 0].max()) + 1
     repeat, fold = divmod(number, per_repeat)
     return _with_validation(folds[:, repeat] == fold, y, is_regression, number)
 
 
 def train_side(rule: SplitRule, unlabelled: pd.DataFrame, features: pd.DataFrame, split: Split) -> NDArray[np.bool_]:
-    """Which unlabelled rows pretraining may use: none of the future, of a test group, or marked as test."""
+    """Which unlabelled rows pretraining may use: none from the future, from a test group, or marked as test."""
     everywhere = np.ones(len(unlabelled), dtype=bool)
     if rule.transductive:
         return everywhere
@@ -214,7 +214,7 @@ def _parts(parts: NDArray[np.int64]) -> Split:
 
 
 def _with_validation(in_test: NDArray[np.bool_], y: NDArray[Any], is_regression: bool, seed: int) -> Split:
-    """A ninth of the rows that are not for test is for validation, as 10 is of 90; classes in proportion."""
+    """Use a ninth of the non-test rows (10 of 90 %) for validation, with classes in proportion."""
     rest = np.flatnonzero(~in_test).astype(np.int64)
     rng = np.random.default_rng([VALIDATION_STREAM, seed])
     labels = np.zeros(len(rest), dtype=np.int64) if is_regression else np.unique(y[rest], return_inverse=True)[1]

@@ -1,4 +1,4 @@
-"""From what users type after ``--data`` to cached datasets: names, groups, schemes such as openml:61, FILE:TARGET."""
+"""Turn the values of ``--data`` into cached datasets: names, groups, schemes such as openml:61, FILE:TARGET."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class FileReference:
     path: Path
     target: str
     label: str = ""
-    """Instead of the file's name, where several files have the same one."""
+    """Used instead of the file's name if several files have the same one."""
 
     @property
     def name(self) -> str:
-        """How the table is called in records and tables."""
+        """The table's name in records and tables."""
         return f"{self.label or self.path.name}:{self.target}"
 
 
@@ -67,15 +67,15 @@ def resolve_data(
     reading: Reading = AS_FILE_IS,
     progress: Progress = lambda line: None,
 ) -> list[Manifest]:
-    """Make sure that the data are in the cache, and say what they are.
+    """Make sure that the data are cached, and return their manifests.
 
     Args:
         reference: a dataset's name or alias, a group such as ``demo``, an imported name, a reference of a scheme such
             as ``openml:61``, or FILE:TARGET.
-        registry: the datasets there are.
-        offline: nothing may be loaded over the network.
-        reading: for FILE:TARGET, what the user knows of it.
-        progress: gets a line for each step that takes time.
+        registry: the known datasets.
+        offline: do not use the network.
+        reading: for FILE:TARGET, what the user says about it.
+        progress: receives a line for each step that takes time.
     """
     sources = find_sources(reference, registry, offline=offline)
     manifests = []
@@ -111,7 +111,7 @@ def resolve_source(
 def peek_data(
     reference: str, registry: Registry, *, reading: Reading = AS_FILE_IS
 ) -> list[tuple[str, Manifest | None]]:
-    """Names, and the manifests of those that are in the cache; nothing is loaded, and the cache stays as it is."""
+    """Names, and the manifests of those cached. Loads nothing and leaves the cache unchanged."""
     found: list[tuple[str, Manifest | None]] = []
     try:
         sources = find_sources(reference, registry, offline=True)
@@ -137,15 +137,15 @@ def fetch(
     force: bool = False,
     progress: Progress = lambda line: None,
 ) -> Manifest:
-    """The cached dataset of a plugin, loaded if it is not there, or not whole, or ``force`` says so."""
+    """The cached dataset of a plugin, loaded if it is missing or damaged, or with ``force``."""
     manifest = None if force else _current(source)
     if manifest is not None and not verify(manifest):
         return manifest
     entry = source.entry if isinstance(source, SchemeTable) else source
     folder = _folder(source)
     lock = f"{folder.partition('/')[2]}.load"
-    with locked(lock, lambda: progress(f"waiting for another process that loads {source.name}")):
-        # Another process may have loaded it while this one waited for the lock.
+    with locked(lock, lambda: progress(f"waiting for another process to load {source.name}")):
+        # Another process may have loaded it while we waited for the lock.
         manifest = None if force else _current(source)
         if manifest is not None:
             fault = verify(manifest)
@@ -163,7 +163,7 @@ def fetch(
 
 
 def import_file(name: str, path: Path, target: str, registry: Registry, reading: Reading = AS_FILE_IS) -> Manifest:
-    """Put a file into the cache under a name: a known dataset's (then it must be that dataset), or a new one."""
+    """Cache a file under a name: a known dataset's (then it must be that dataset), or a new one."""
     from tabbench.data.files import read_file
 
     entry = find_dataset(name, registry)
@@ -182,13 +182,13 @@ def import_file(name: str, path: Path, target: str, registry: Registry, reading:
 
 
 def store_frame(name: str, frame: pd.DataFrame, target: str, reading: Reading = AS_FILE_IS) -> Manifest:
-    """Put a DataFrame into the cache, understood as a file of the same values would be; ``frame`` stays as it is.
+    """Cache a DataFrame, read as a file with the same values would be; ``frame`` is not changed.
 
     Args:
-        name: how the table is called in records and tables.
+        name: the table's name in records and tables.
         frame: features and target; rows without a target are for pretraining.
         target: the column to predict.
-        reading: what the user knows of it beyond what the values say.
+        reading: what the user says about it.
     """
     from tabbench.data.cleaning import clean
     from tabbench.data.files import understand
@@ -197,7 +197,7 @@ def store_frame(name: str, frame: pd.DataFrame, target: str, reading: Reading = 
     try:
         loaded = understand(Parsed(frame.reset_index(drop=True).copy()), str(target), reading, "give task='regression'")
         dropped = reading.unlabelled == DROP
-        # Cleaned once for its hash, which names the folder, so that two frames of one name do not meet.
+        # Cleaned once for its hash, which names the folder, so that two frames with one name do not collide.
         shown = clean(loaded, drop_unlabelled=dropped).frame
         digest = hashlib.sha256(json.dumps([name, reading.to_json(), list(shown.columns)]).encode())
         digest.update(_hash_rows(shown))
@@ -232,7 +232,7 @@ def _match_known(dataset: Dataset, loaded: LoadedData) -> LoadedData:
 
 
 def find_dataset(name: str, registry: Registry) -> Entry | None:
-    """The registered dataset of that name or alias, in any case."""
+    """The registered dataset with that name or alias, in upper or lower case."""
     wanted = name.lower()
     for entry in registry.entries("data"):
         if wanted == entry.name or wanted in (alias.lower() for alias in entry.plugin.aliases):
@@ -241,7 +241,7 @@ def find_dataset(name: str, registry: Registry) -> Entry | None:
 
 
 def find_scheme(reference: str, registry: Registry) -> tuple[Entry, str] | None:
-    """The data scheme that a reference belongs to, and the reference with shortcuts such as a suite's name undone."""
+    """The data scheme of a reference, and the reference with shortcuts such as a suite's name expanded."""
     from tabbench.data.files import is_there, split_reference
 
     for entry in registry.entries("scheme"):
@@ -250,7 +250,7 @@ def find_scheme(reference: str, registry: Registry) -> tuple[Entry, str] | None:
                 return entry, meant
         start = len(entry.name)
         if reference[:start].lower() == entry.name and reference[start : start + 1] in (":", "/"):
-            if is_there(Path(split_reference(reference)[0]).expanduser()):  # a file in a folder of that name
+            if is_there(Path(split_reference(reference)[0]).expanduser()):  # a file in a folder with that name
                 return None
             return entry, entry.name + reference[start:]
     return None
@@ -272,7 +272,7 @@ def parse_file_reference(reference: str) -> FileReference | None:
     if is_file_name(path) or is_there(Path(path).expanduser()):
         raise UsageError(f"Which column of {path} is the target? Write {path}:TARGET")
     file, _, target = reference.rpartition(":")
-    if file and any(sign in file for sign in "./\\"):  # a file of some other kind; reading it will say so
+    if file and any(sign in file for sign in "./\\"):  # another kind of file; reading it will report that
         return FileReference(Path(file).expanduser(), target)
     return None
 
@@ -287,7 +287,7 @@ def is_file(reference: str, registry: Registry) -> bool:
 def find_sources(
     reference: str, registry: Registry, *, offline: bool = False, refresh: bool = False
 ) -> list[Entry | FileReference | Manifest | SchemeTable]:
-    """What a reference stands for; the list of a suite is loaded if need be, or again if ``refresh`` says so."""
+    """What a reference stands for. A suite's list is loaded if necessary, or again with ``refresh``."""
     groups = registry.groups()
     if reference.lower() in groups:
         return list(groups[reference.lower()])
@@ -352,7 +352,7 @@ def _resolve_file(reference: FileReference, reading: Reading) -> Manifest:
 
 
 def _file_folder(reference: FileReference, reading: Reading) -> str:
-    """Where the table of a file is cached: another content, target or reading of it is another folder."""
+    """Where a file's table is cached: a different content, target or reading has a different folder."""
     from tabbench.data.files import READER_REVISION, read_bytes
 
     digest = hashlib.sha256(json.dumps([reference.name, reading.to_json(), READER_REVISION]).encode())

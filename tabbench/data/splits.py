@@ -18,7 +18,7 @@ SPLIT_STREAM, SUBSAMPLE_STREAM = 1, 2  # so that a subsample and the split of it
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Sorted row numbers; no row is in two parts, and all are in one, except rows after the window of a time split."""
+    """Sorted row numbers. Every row is in exactly one part, except rows after the window of a time split."""
 
     train: Indices
     validation: Indices
@@ -34,16 +34,15 @@ class Split:
 
 
 def split_rows(y: NDArray[Any], is_regression: bool, seed: int) -> Split:
-    """Divide rows: ``round(0.1 * n)`` each for validation and test, the rest for training.
+    """Split rows: ``round(0.1 * n)`` each for validation and test, the rest for training.
 
-    Each class has a tenth of its rows, rounded up or down, in validation and in test. A class of one or two rows
-    gives them to training first; what the two parts then lack comes from larger classes, which keep at least half of
-    their rows. Only if nearly every row is a class of its own do the parts stay smaller: no class is ever without a
-    training row.
+    Validation and test each get a tenth of every class, rounded up or down. A class of one or two rows goes to
+    training first; larger classes make up the difference and keep at least half of their rows. The parts are smaller
+    only if nearly every row is a class of its own: every class always has a training row.
 
     Args:
         y: class of each row, or anything of the right length for regression.
-        is_regression: rows are divided without regard to ``y``.
+        is_regression: rows are split regardless of ``y``.
         seed: the same seed gives the same split.
     """
     rng = np.random.default_rng([SPLIT_STREAM, seed])
@@ -68,7 +67,7 @@ def split_rows(y: NDArray[Any], is_regression: bool, seed: int) -> Split:
 
 
 def subsample_rows(y: NDArray[Any], is_regression: bool, rows: int, seed: int) -> Indices:
-    """Sorted numbers of ``rows`` rows (all if there are fewer): classes in proportion, each with at least one."""
+    """Sorted numbers of ``rows`` rows (all if there are fewer): classes in proportion, at least one row each."""
     n = len(y)
     if rows >= n:
         return np.arange(n, dtype=np.int64)
@@ -78,7 +77,7 @@ def subsample_rows(y: NDArray[Any], is_regression: bool, rows: int, seed: int) -
     classes = np.unique(y, return_inverse=True)[1]
     counts = np.bincount(classes)
     if rows < len(counts):
-        raise UsageError(f"{rows} rows cannot hold {len(counts)} classes: ask for more rows")
+        raise UsageError(f"{rows} rows cannot hold {len(counts)} classes: use more rows")
     take = 1 + apportion(rows - len(counts), counts - 1)
     order = shuffle_by_class(classes, False, rng)
     place = np.arange(n) - (np.cumsum(counts) - counts)[classes[order]]
@@ -86,7 +85,7 @@ def subsample_rows(y: NDArray[Any], is_regression: bool, rows: int, seed: int) -
 
 
 def shuffle_by_class(y: NDArray[Any], is_regression: bool, rng: np.random.Generator) -> Indices:
-    """Row numbers in random order, rows of a class side by side."""
+    """Row numbers in random order, grouped by class."""
     shuffled = rng.permutation(len(y))
     if is_regression:
         return shuffled.astype(np.int64)
@@ -95,20 +94,20 @@ def shuffle_by_class(y: NDArray[Any], is_regression: bool, rng: np.random.Genera
 
 
 def _allot(counts: Indices, size: int, rng: np.random.Generator) -> tuple[Indices, Indices]:
-    """How many rows of each class go to validation and to test, ``size`` in all to each."""
+    """How many rows of each class go to validation and to test, ``size`` in total each."""
     tenths, left_over = counts // 10, counts % 10
     validation, test = tenths.copy(), tenths.copy()
     tie_break = rng.permutation(len(counts))
 
     def round_up(part: Indices, other: Indices, wish: Indices) -> None:
-        """One row more where it is wished for most, so that ``part`` comes to ``size``."""
+        """Add rows where the demand is highest, until ``part`` has ``size``."""
         free = (left_over > 0) & (counts - part - other >= 2)
         ranking = np.lexsort((tie_break, -wish))
         chosen = ranking[free[ranking]][: size - part.sum()]
         part[chosen] += 1
 
     round_up(validation, test, left_over)
-    # A class that was rounded up in validation is less in need of it in test.
+    # A class that was rounded up in validation needs it less in test.
     round_up(test, validation, 2 * left_over - 10 * (validation - tenths))
     for part in (validation, test):
         room = np.maximum(counts // 2 - validation - test, 0)
@@ -117,7 +116,7 @@ def _allot(counts: Indices, size: int, rng: np.random.Generator) -> tuple[Indice
 
 
 def apportion(total: int, room: Indices) -> Indices:
-    """``total``, or all the room if that is less, divided in proportion to ``room`` by largest remainders."""
+    """Divide ``total`` (at most the whole room) in proportion to ``room``, by largest remainders."""
     available = int(room.sum())
     total = min(total, available)
     if total <= 0:

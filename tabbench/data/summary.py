@@ -1,4 +1,4 @@
-"""What a table holds, column by column, for people who want to see whether it was understood."""
+"""What a table holds, column by column, so that users can check how it was read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pandas as pd
 
 SHOWN_LEVELS = 4
 LONGEST_LEVEL = 24
-"""Signs of a level that are shown: a column of free text must not fill the screen."""
+"""Characters shown of a level: a column of free text must not fill the screen."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def summarise(frame: pd.DataFrame, target: str, categorical: Sequence[str]) -> l
 
 
 def shorten(text: str, longest: int = LONGEST_LEVEL) -> str:
-    """A text on one line, cut where it is too long to show."""
+    """Text on one line, cut if too long to show."""
     line = " ".join(text.split())
     return line if len(line) <= longest else f"{line[: longest - 3]}..."
 

@@ -16,27 +16,27 @@ def read_weights(frame: pd.DataFrame, column: str) -> NDArray[np.float64]:
     """The weights of all rows of a table.
 
     Raises:
-        DataError: there is no such column, or it holds something else.
+        DataError: there is no such column, or it does not hold weights.
     """
     if column not in frame.columns:
         raise no_column("column", column, frame.columns)
     if not pd.api.types.is_numeric_dtype(frame[column].dtype):
-        raise DataError(f"the column of weights {column!r} must hold numbers, and holds text")
+        raise DataError(f"the weight column {column!r} must hold numbers, but holds text")
     weights = frame[column].to_numpy(dtype=np.float64, na_value=np.nan)
     if np.isnan(weights).any():
-        raise DataError(f"the column of weights {column!r} has no value in {int(np.isnan(weights).sum()):,} rows")
+        raise DataError(f"the weight column {column!r} has no value in {int(np.isnan(weights).sum()):,} rows")
     if (weights < 0).any() or not np.isfinite(weights).all() or not weights.any():
-        raise DataError(f"the column of weights {column!r} must hold numbers from 0 on, some of them above 0")
+        raise DataError(f"the weight column {column!r} must hold numbers of at least 0, and some above 0")
     return weights
 
 
 def training_weights(
     y: NDArray[Any], given: NDArray[np.float64] | None = None, *, balanced: bool = False
 ) -> NDArray[np.float32] | None:
-    """One weight per training row, 1 on average; None if all rows count the same.
+    """One weight per training row, 1 on average; None if all rows count equally.
 
-    With ``balanced``, the weights of each class add up to the same: of ``n`` rows and ``k`` classes, a row of a class
-    of ``n_c`` rows has ``n / (k * n_c)``. Classes that no training row has do not count.
+    With ``balanced``, each class has the same total weight: with ``n`` rows and ``k`` classes, a row of a class of
+    ``n_c`` rows weighs ``n / (k * n_c)``. Classes without training rows do not count.
 
     Raises:
         DataError: all of these rows have weight 0.

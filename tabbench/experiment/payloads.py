@@ -1,4 +1,4 @@
-"""What each kind of job needs to know, typed. A payload travels to a worker as JSON and is read back there."""
+"""What each kind of job needs to know, as typed values. A payload is sent to a worker as JSON and parsed there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tabbench.values import JsonObject
 
 
 class Address(pydantic.BaseModel):
-    """Where a plugin's class is found, and its settings."""
+    """Where to find a plugin's class, and its settings."""
 
     model_config = pydantic.ConfigDict(frozen=True)
 
@@ -41,7 +41,7 @@ class SplitChoice(pydantic.BaseModel):
 
 
 class LabelChoice(pydantic.BaseModel):
-    """How many labels there are."""
+    """How many labels are visible."""
 
     model_config = pydantic.ConfigDict(frozen=True)
 
@@ -51,7 +51,7 @@ class LabelChoice(pydantic.BaseModel):
 
 
 class TuningSummary(pydantic.BaseModel):
-    """How a study found the settings that were used."""
+    """How a study found the settings in use."""
 
     model_config = pydantic.ConfigDict(frozen=True)
 
@@ -62,9 +62,9 @@ class TuningSummary(pydantic.BaseModel):
     best_trial: int
     best_value: float
     default_value: float | None
-    """What the default settings reached; None if they failed."""
+    """The score of the default settings; None if they failed."""
     given_up: int = 0
-    """Trials that were killed, lost, or ran out of time or memory. The next run tries them again."""
+    """Trials that were killed, lost, or ran out of time or memory. The next run retries them."""
 
 
 class Payload(pydantic.BaseModel):
@@ -81,13 +81,13 @@ class Payload(pydantic.BaseModel):
     metric: str = ""
     """The main metric, if it is not the usual one of the task."""
     store: str = ""
-    """The results folder. The driver fills this in, and the next three."""
+    """The results folder. The driver fills in this field and the next three."""
     cache: str = ""
-    """The folder of the datasets."""
+    """The dataset cache."""
     patience: float = 0.0
-    """Seconds for which what another machine has written may be invisible."""
+    """Seconds for which files written by another machine may stay invisible."""
     trial: bool = False
-    """This is a trial of a study: every report counts."""
+    """This is a trial of a study, so every report counts."""
 
     def to_json(self) -> JsonObject:
         return self.model_dump(mode="json")
@@ -98,7 +98,7 @@ class Payload(pydantic.BaseModel):
 
 
 class TunePayload(Payload):
-    """A study. The driver runs it itself, as jobs of their own."""
+    """A study. The driver runs each of its trials as a separate job."""
 
 
 class PretrainPayload(Payload):
@@ -107,9 +107,9 @@ class PretrainPayload(Payload):
     method: Address
     trained: bool
     model: Address | None = None
-    """For a method that pretrains the backbone of a model: that model."""
+    """The model whose backbone the method pretrains, if it is such a method."""
     probed: bool = True
-    """Labels choose among the weights."""
+    """Whether labels choose among the weights."""
 
 
 class EncodePayload(Payload):
@@ -117,7 +117,7 @@ class EncodePayload(Payload):
 
     method: Address
     encoder: str = ""
-    """Key of the pretraining; after a study, that of its best trial."""
+    """Key of the pretraining; after a study, the key of its best trial."""
     tuning: dict[str, TuningSummary] = pydantic.Field(default_factory=dict)
 
 
@@ -130,13 +130,13 @@ class FitPayload(Payload):
     joint: Address | None = None
     """A joint method that trains the model's backbone itself."""
     method: Address | None = None
-    """For fine-tuning: the method whose encoder, or pretrained backbone, goes on learning."""
+    """For fine-tuning: the method whose encoder or pretrained backbone is trained further."""
     trained: bool = True
-    """For fine-tuning: its encoder is trained, not only initialised."""
+    """For fine-tuning: whether the encoder is pretrained, not only initialised."""
     probed: bool = True
-    """For fine-tuning: labels choose among the encoder's weights, where this job pretrains it."""
+    """For fine-tuning: whether labels choose among the encoder's weights, if this job pretrains it."""
     encoder: str = ""
-    """For fine-tuning: the key of its pretraining. A trial that changes the backbone pretrains it itself."""
+    """For fine-tuning: the key of the pretraining. A trial that changes the backbone pretrains it itself."""
     tuning: dict[str, TuningSummary] = pydantic.Field(default_factory=dict)
     """How that encoder was found."""
     balanced: bool = False
@@ -144,7 +144,7 @@ class FitPayload(Payload):
 
 
 class Shape(pydantic.BaseModel):
-    """The size of a table and what is predicted from it."""
+    """The size of a table, and what is predicted from it."""
 
     model_config = pydantic.ConfigDict(frozen=True)
 

@@ -1,6 +1,6 @@
-"""Spec x Registry x data -> a graph of content-addressed steps. Pure: nothing is read, written or run.
+"""Spec x Registry x data -> a graph of content-addressed steps. Pure: it reads, writes and runs nothing.
 
-A step's key is a hash of everything that determines its result and of nothing else. So one pretraining serves every
+A step's key is a hash of everything that determines its result, and of nothing else. So one pretraining serves every
 model and seed that builds on it, and resuming is "planned minus done".
 """
 
@@ -41,7 +41,7 @@ Role = Literal["encoder", "model", "joint"]
 
 @dataclass(frozen=True)
 class Origin:
-    """Whose code a plugin is."""
+    """The distribution a plugin comes from."""
 
     distribution: str
     version: str
@@ -50,7 +50,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Planned:
-    """What a record says before its job has run."""
+    """The part of a record that is known before its job runs."""
 
     kind: Literal["result", "trial"]
     ssl: str
@@ -82,7 +82,7 @@ class Planned:
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """Trials of one plugin's settings; which there will be is known only when they run."""
+    """Trials of one plugin's settings. They are proposed only as the study runs."""
 
     configured: Configured
     """Trial 0."""
@@ -91,14 +91,14 @@ class StudyPlan:
     make_step: Callable[[Settings], Step]
     """The step of a trial with the given settings."""
     planned: Planned
-    """What the record of each trial says from the start."""
+    """The part of each trial's record that is known in advance."""
     tuned: frozenset[str]
     """The settings in which trials differ."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A piece of work, what must be there before it, and (for the last of a chain) its planned record."""
+    """A piece of work, the steps it needs, and (for the last of a chain) its planned record."""
 
     key: str
     kind: StepKind
@@ -108,7 +108,7 @@ class Step:
     needs: tuple[str, ...] = ()
     planned: Planned | None = None
     study: StudyPlan | None = None
-    """For tuning: the driver itself does this step, by trials that are steps of their own."""
+    """For tuning: the driver does this step itself, through trials that are steps of their own."""
     tuned: Mapping[Role, str] = field(default_factory=dict)
     """Parts of the payload that come from the best trial of a study."""
 
@@ -119,13 +119,13 @@ class Step:
 
 @dataclass
 class Plan:
-    """The graph, in an order in which every step comes after what it needs."""
+    """The graph, ordered so that every step comes after the steps it needs."""
 
     steps: dict[str, Step] = field(default_factory=dict)
     wanted: dict[str, int] = field(default_factory=dict)
-    """How often each step was asked for: more than once means that it is shared."""
+    """How many times each step was requested; more than once means it is shared."""
     skipped: list[Skipped] = field(default_factory=list)
-    """Pairs that take no part, each named once."""
+    """Pairs that are skipped, each named once."""
 
     def add(self, step: Step) -> str:
         self.steps.setdefault(step.key, step)
@@ -139,12 +139,12 @@ class Plan:
 
     @property
     def names(self) -> dict[str, str]:
-        """What the datasets are called here, by the start of their keys."""
+        """The names of the datasets, by the start of their keys."""
         return {step.planned.data_key: step.planned.data for step in self.steps.values() if step.planned is not None}
 
 
 def check_spec(spec: Spec, registry: Registry) -> None:
-    """Refuse unknown names and settings, and pairs of which none is possible, before any data is looked at."""
+    """Refuse unknown names and settings, and a run without any possible pair, before reading any data."""
     metrics = (*CLASSIFICATION_METRICS, *REGRESSION_METRICS)
     if spec.metric and spec.metric not in metrics:
         raise unknown("metric", spec.metric, metrics)
@@ -172,7 +172,7 @@ def make_plan(spec: Spec, registry: Registry, manifests: Sequence[Manifest]) -> 
     kinds = {manifest.task == "regression" for manifest in manifests}
     if spec.metric and not any(is_metric_of(spec.metric, regression=kind) for kind in kinds):
         wanted = "numbers" if spec.metric in REGRESSION_METRICS else "classes"
-        raise UsageError(f"--metric {spec.metric} is for targets that are {wanted}, and no table of this run has them")
+        raise UsageError(f"--metric {spec.metric} needs a target of {wanted}, and no table of this run has one")
     if spec.class_weights and kinds == {True}:
         raise UsageError("--class-weights is for targets that are classes, and no table of this run has them")
     for manifest in manifests:
@@ -192,7 +192,7 @@ def make_plan(spec: Spec, registry: Registry, manifests: Sequence[Manifest]) -> 
 
 @dataclass
 class _Place:
-    """One dataset, split and row of the SSL side under one protocol and budget of labels, while its steps are added."""
+    """Adds the steps for one dataset, split and SSL arm, under one protocol and label budget."""
 
     spec: Spec
     plan: Plan
@@ -222,7 +222,7 @@ class _Place:
 
     @property
     def labels_identity(self) -> Identity:
-        """What a key says of labels: nothing where there are all."""
+        """The labels entry of a key; empty if all labels are used."""
         return {} if self.labels is None else {"labels": self.labels.model_dump()}
 
     def _key(self, kind: StepKind, identity: Mapping[str, Any]) -> str:
@@ -236,7 +236,7 @@ class _Place:
     # Pairs.
 
     def add_records(self, model: Configured) -> None:
-        """The steps of this place with a model, or the reason why there are none."""
+        """Add the steps for a model, or return the reason why there are none."""
         skipped = self._skipped(model)
         if skipped is not None:
             self.plan.skipped.append(skipped)
@@ -310,7 +310,7 @@ class _Place:
         return Step(self._key("pretrain", identity), "pretrain", self._label(label), payload, needs, tuned=decided)
 
     def _labels_of_pretraining(self) -> LabelChoice | None:
-        """The labels that a pretraining may look at, where these are not all: to learn, or to choose weights."""
+        """The labels that a pretraining may use, to learn or to choose weights; empty if all of them."""
         looks = self.arm.uses_labels or (self.spec.is_probed and self.arm.trained)
         return self.labels if looks else None
 
@@ -326,7 +326,7 @@ class _Place:
         used_as: UsedAs | None = None,
         decided: Mapping[Role, str] | None = None,
     ) -> str:
-        """The key of a study: of its first trial, what the others change, and how many there will be."""
+        """The key of a study: its first trial, what the others change, and how many there are."""
         identity = {
             "first": make_step(configured.config).key,
             "tuned": sorted(tuned),
@@ -342,7 +342,7 @@ class _Place:
     # Models.
 
     def _add_fitted(self, model: Configured) -> None:
-        # A joint method that trains the model itself is what there is to tune; the model's own settings only say
+        # If a joint method trains the model itself, it is what gets tuned; the model's own settings only say
         # what its backbone looks like.
         role: Role = "joint" if self.arm.trains_model else "model"
         learner = self.arm.method if self.arm.trains_model else model
@@ -367,9 +367,9 @@ class _Place:
             self.plan.add(self._fit_step("fit", parts, seed, f"{label} seed {seed}", **how))
 
     def _add_finetuned(self, model: Configured) -> None:
-        """Encoder and model are trained together, or a pretrained backbone is trained on.
+        """Encoder and model are trained together, or a pretrained backbone is trained further.
 
-        A trial that changes the backbone pretrains it, too; the best one is then pretrained once for all seeds.
+        A trial that changes the backbone also pretrains it; the best one is then pretrained once for all seeds.
         """
         method = self.arm.method
         assert method is not None
@@ -436,7 +436,7 @@ class _Place:
         return f"{fidelity}, all validation labels" if keeps else fidelity
 
     def _here(self) -> dict[str, Any]:
-        """Where a record is from, as far as trials and results share it."""
+        """Where a record comes from: the fields that trials and results share."""
         return {
             "ssl": self.arm.label,
             "data": self.manifest.name,
@@ -481,12 +481,12 @@ class _Place:
 
 
 def metric_of(spec: Spec, manifest: Manifest) -> str:
-    """The main metric on a table, if it is not the usual one."""
+    """The main metric on a table, if it is not the default."""
     regression = manifest.task == "regression"
     usual = main_metric(Task(manifest.task, manifest.n_classes))
     return spec.metric if is_metric_of(spec.metric, regression=regression) and spec.metric != usual else ""
 
 
 def fidelity_of(spec: Spec) -> str:
-    """The name under which records may be ranked together."""
+    """The fidelity; only records with the same one are ranked together."""
     return spec.preset if spec.rows is None else f"{spec.preset}, {spec.rows} rows"

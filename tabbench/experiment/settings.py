@@ -1,4 +1,4 @@
-"""Spec x Registry -> which plugins take part, each with its resolved settings."""
+"""Spec x Registry -> the plugins of a run, each with its resolved settings."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class Configured:
     overrides: Settings
     """What the user set, beyond the defaults of the preset."""
     pinned: frozenset[str] = frozenset()
-    """What no tuner may change: the user set it, or a preset that he named."""
+    """What the tuner may not change: settings given by the user, or by a preset the user named."""
 
     def tuned(self, *, raw: bool, finetune: bool = False) -> frozenset[str]:
-        """What a tuner may change: neither what is pinned, nor what has no effect on such features."""
+        """What the tuner may change: settings that are not pinned and have an effect on these features."""
         config = self.config_class.resolve(self.config, self.name)
         idle = config.unused(raw) | (frozenset() if finetune else self.config_class.of_finetuning())
         return frozenset(self.config_class.search_space().keys() - self.pinned - idle)
 
     def without_finetuning(self) -> Configured:
-        """As it is where nothing pretrained is trained on: settings of fine-tuning are not part of it."""
+        """The same choice without the settings of fine-tuning, for runs that fine-tune nothing."""
         idle = self.config_class.of_finetuning()
         if not idle:
             return self
@@ -46,7 +46,7 @@ class Configured:
         return self.entry.name
 
     def identity(self) -> Identity:
-        """What decides the results of this plugin, for a key."""
+        """What determines this plugin's results, for a key."""
         return {"name": self.name, "revision": self.entry.revision, "config": self.config}
 
     def with_config(self, config: Settings) -> Configured:
@@ -67,7 +67,7 @@ class Configured:
 
 @dataclass(frozen=True)
 class Arm:
-    """A row of the SSL side of an experiment: a method, its untrained control, or the raw features."""
+    """One arm of an experiment on the SSL side: a method, its untrained control, or the raw features."""
 
     label: str
     method: Configured | None
@@ -79,12 +79,12 @@ class Arm:
 
     @property
     def trains_model(self) -> bool:
-        """A joint method that trains the downstream model itself: there is nothing to pretrain and encode."""
+        """Whether a joint method trains the downstream model itself, with nothing to pretrain or encode."""
         return self.method is not None and self.method.entry.plugin.gives == "predictions"
 
     @property
     def pretrains_backbone(self) -> bool:
-        """The method pretrains the downstream model's own backbone: there is a pretraining for each model."""
+        """Whether the method pretrains the downstream model's own backbone, once per model."""
         return self.method is not None and self.method.entry.plugin.gives == "backbone"
 
 
@@ -95,7 +95,7 @@ def choose_all(spec: Spec, registry: Registry, dataset: str = "") -> tuple[list[
 
 
 def choose_arms(spec: Spec, registry: Registry, dataset: str = "") -> list[Arm]:
-    """The SSL side of the table: controls first, each once, then methods with their untrained encoders."""
+    """The arms on the SSL side: each control once, then methods with their untrained encoders."""
     methods: list[Configured] = []
     extra: list[Arm] = []
     raw = NONE in spec.controls
@@ -110,7 +110,7 @@ def choose_arms(spec: Spec, registry: Registry, dataset: str = "") -> list[Arm]:
         elif lowered.startswith(f"{UNTRAINED}:"):
             entry = registry.find("ssl", name.partition(":")[2])
             if not entry.plugin.untrained:
-                raise UsageError(f"{entry.name!r} has no encoder that could stay untrained")
+                raise UsageError(f"{entry.name!r} has no encoder, so it has no untrained control")
             method = choose(spec, registry, "ssl", entry.name, dataset)
             extra.append(Arm(untrained(method.name), method, trained=False))
         else:
@@ -126,11 +126,11 @@ def choose_arms(spec: Spec, registry: Registry, dataset: str = "") -> list[Arm]:
 
 
 def choose(spec: Spec, registry: Registry, kind: str, name: str, dataset: str = "") -> Configured:
-    """A plugin with its settings: its own defaults, the run's preset, a named preset, what the user set.
+    """A plugin with its settings: its defaults, then the run's preset, a named preset, and what the user set.
 
-    Settings published for each table have a preset each, such as ``rtdl-CA``. Together they go by ``rtdl``: every
-    dataset gets its own. So a run with ``--preset paper`` takes ``paper-CA`` on California, if there is one. Without
-    a dataset only the name is checked. What a named preset sets is set by the user: it is not tuned.
+    Settings published per table have one preset each, such as ``rtdl-CA``. The family name ``rtdl`` gives every
+    dataset its own. So a run with ``--preset paper`` uses ``paper-CA`` on California, if there is one. Without
+    a dataset, only the name is checked. Settings from a named preset count as set by the user and are not tuned.
     """
     entry = registry.find(kind, name)
     config_class = registry.load_config(entry)
@@ -151,7 +151,7 @@ def choose(spec: Spec, registry: Registry, kind: str, name: str, dataset: str = 
 
 
 def _find_preset(named: str, entry: Entry, presets: Mapping[str, Any], dataset: str, codes: set[str]) -> str:
-    """The preset that goes by a name, or that of a dataset in the family of that name."""
+    """The preset with this name, or the dataset's preset in the family with this name."""
     family = [preset for preset in presets if preset.startswith(f"{named}-")]
     if named in presets or (family and not dataset):
         return named
@@ -164,13 +164,13 @@ def _find_preset(named: str, entry: Entry, presets: Mapping[str, Any], dataset: 
 
 
 def _of_dataset(family: str, presets: Iterable[str], codes: set[str]) -> str | None:
-    """The preset of a family for the dataset that goes by ``codes``."""
+    """The preset of a family for the dataset known by ``codes``."""
     start = f"{family}-"
     return next((name for name in presets if name.startswith(start) and name[len(start) :].lower() in codes), None)
 
 
 def _codes(registry: Registry, dataset: str) -> set[str]:
-    """What a dataset goes by, in lower case."""
+    """The names of a dataset, in lower case."""
     known = [entry for entry in registry.entries("data") if entry.name == dataset]
     return {dataset.lower(), *(alias.lower() for entry in known for alias in entry.plugin.aliases)}
 
@@ -183,18 +183,18 @@ def _settings_of(spec: Spec, entry: Entry) -> Mapping[str, Any]:
 
 
 def check_settings(spec: Spec, registry: Registry, used: Sequence[Configured]) -> None:
-    """Refuse settings of a plugin that does not take part: a typing error must not pass unnoticed."""
+    """Refuse settings of a plugin that is not in the run, so that a typo does not go unnoticed."""
     names = {choice.name for choice in used}
     aliases = {alias.lower() for choice in used for alias in choice.entry.plugin.aliases}
     for name in spec.settings:
         if name.lower() not in names | aliases:
             known = name.lower() in {*registry.names("ssl"), *registry.names("model")}
-            why = "takes no part in this run" if known else "is not a plugin"
+            why = "is not part of this run" if known else "is not a plugin"
             raise UsageError(f"--set {name}: {name!r} {why}.{did_you_mean(name, names)}")
 
 
 def describe_overrides(*configured: Configured | None) -> str:
-    """What the user set, as a label that keeps differently configured rows of a table apart."""
+    """What the user set, as a label that tells differently configured rows of a table apart."""
     return " ".join(
         f"{each.name}.{key}={value}"
         for each in configured
@@ -204,6 +204,6 @@ def describe_overrides(*configured: Configured | None) -> str:
 
 
 def default_preset(data: Iterable[str], registry: Registry) -> Preset:
-    """``quick`` for tables that are there for a first look, ``standard`` for everything else."""
+    """``quick`` for demo tables, ``standard`` for everything else."""
     demo = {DEFAULT_DATA, *(entry.name for entry in registry.groups().get(DEFAULT_DATA, []))}
     return "quick" if {name.lower() for name in data} <= demo else "standard"

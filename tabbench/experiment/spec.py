@@ -21,7 +21,7 @@ Preset = Literal["quick", "standard", "paper"]
 Sampler = Literal["tpe", "gp", "random"]
 Control = Literal["none", "untrained"]
 Protocol = Literal["frozen", "finetune"]
-"""``frozen``: a model is trained on what the encoder makes of rows. ``finetune``: both are trained together."""
+"""``frozen``: a model is trained on the encoder's output. ``finetune``: both are trained together."""
 ValidationLabels = Literal["same", "all"]
 Probing = Literal["auto", "kept", "never"]
 DEFAULT_DATA = "demo"
@@ -44,14 +44,14 @@ PRESETS: dict[Preset, Budgets] = {
     "standard": {"splits": 1, "seeds": 3, "trials": 15, "ssl_trials": 8, "controls": ("none", "untrained")},
     "paper": {"splits": 1, "seeds": 20, "trials": 50, "ssl_trials": 50, "controls": ("none", "untrained")},
 }
-"""Budgets of a run. Plugins have settings of the same names for what is theirs, such as the number of epochs."""
+"""Budgets of a run. Plugins may have presets of the same names for their own settings, such as epochs."""
 
 MOST = 10_000
-"""Splits, seeds or trials: more are a slip of the finger, and a plan that no memory holds."""
+"""Limit on splits, seeds and trials: more is a typo, and a plan that fits no memory."""
 
 
 class Spec(pydantic.BaseModel):
-    """One experiment: everything that decides which results there will be, and nothing about how they are computed."""
+    """One experiment: everything that decides which results it has, and nothing about how they are computed."""
 
     model_config = pydantic.ConfigDict(
         extra="forbid", frozen=True, use_attribute_docstrings=True, populate_by_name=True, serialize_by_alias=True
@@ -70,58 +70,58 @@ class Spec(pydantic.BaseModel):
     seeds: int = pydantic.Field(default=1, ge=1, le=MOST)
     """Number of initialisations of each downstream model."""
     trials: int = pydantic.Field(default=0, ge=0, le=MOST)
-    """Trials of Bayesian tuning for each downstream model; 0 takes its default settings."""
+    """Trials of Bayesian tuning per downstream model; 0 uses its default settings."""
     ssl_trials: int = pydantic.Field(default=0, ge=0, le=MOST)
-    """Trials of Bayesian tuning for each SSL method; 0 takes its default settings."""
+    """Trials of Bayesian tuning per SSL method; 0 uses its default settings."""
     sampler: Sampler = "tpe"
     """How trials are proposed."""
     controls: tuple[Control, ...] = ("none",)
-    """Controls that stand beside each SSL method."""
+    """Controls to run with each SSL method."""
     protocol: tuple[Protocol, ...] = pydantic.Field(default=("frozen",), min_length=1)
     """How a pretrained encoder is used."""
     labels: tuple[str, ...] = pydantic.Field(default=(ALL_LABELS,), min_length=1)
-    """How many training rows have a label: shares such as ``10%``, or numbers such as ``200``."""
+    """Labelled training rows: shares such as ``10%``, or counts such as ``200``."""
     validation_labels: ValidationLabels = "same"
-    """``same``: validation keeps the same share of its labels, at least 32. ``all``: it keeps all."""
+    """``same``: validation keeps the same share of its labels, at least 32. ``all``: it keeps them all."""
     probe: Probing = "auto"
-    """Which labels choose the weights of an encoder: those that are kept (one pretraining for each number of labels),
-    or none, so that one pretraining serves them all. ``auto``: none if some labels are hidden and methods are not
-    tuned, else those that are kept."""
+    """Which labels choose an encoder's weights: ``kept``, the visible ones (one pretraining per label budget),
+    or ``never`` any, so that one pretraining serves all budgets. ``auto``: never if some labels are hidden and
+    methods are not tuned, else kept."""
     rows: int | None = pydantic.Field(default=None, ge=10)
-    """Take only this many rows of each dataset; recorded as a fidelity of its own."""
+    """Use only this many rows of each dataset; recorded as a separate fidelity."""
     categorical: tuple[str, ...] = ()
-    """Columns of FILE:TARGET data to take as categories."""
+    """Columns of FILE:TARGET data to treat as categories."""
     numeric: tuple[str, ...] = ()
-    """Columns of FILE:TARGET data to take as numbers; what is not one is missing."""
+    """Columns of FILE:TARGET data to treat as numbers; anything else counts as missing."""
     drop: tuple[str, ...] = ()
     """Columns of FILE:TARGET data to leave out."""
     task: Literal["", "classification", "regression"] = ""
-    """Of FILE:TARGET data, instead of what the target looks like."""
+    """The task of FILE:TARGET data, if it should not be guessed from the target."""
     unlabelled: str = "keep"
-    """Rows of FILE:TARGET data without a target: keep them for pretraining, drop them, or a file with more of them."""
+    """Rows of FILE:TARGET data without a target: keep them for pretraining, drop them, or name a file with more."""
     split_column: str = ""
-    """The column that says which rows are for training, validation and test, or in which fold a row is tested."""
+    """The column that assigns rows to training, validation and test, or to a test fold."""
     group: str = ""
-    """Rows with the same value in this column stay on one side."""
+    """Rows with the same value in this column stay on the same side of a split."""
     time: str = ""
-    """Train on the rows that come first by this column, test on those that come last."""
+    """Train on the earliest rows by this column, test on the latest."""
     folds: int | str = 0
-    """Cross-validation with this number of folds; ``server`` takes the folds that a dataset comes with."""
+    """Cross-validation with this many folds; ``server`` uses the folds that come with a dataset."""
     duplicates: Literal["keep", "group"] = "keep"
-    """``group`` keeps equal rows on one side."""
+    """``group`` keeps identical rows on the same side of a split."""
     transductive: bool = False
-    """Pretraining may use unlabelled rows of the test side; recorded and flagged."""
+    """Let pretraining use unlabelled rows from the test side; recorded and flagged."""
     class_weights: Literal["", "balanced"] = ""
     """``balanced``: in training every class counts the same. Scores are not weighted; tables with numbers as targets
     are run without."""
     weights: str = ""
     """The column that holds the weights of training rows; it is not a feature. Scores are not weighted."""
     metric: str = ""
-    """What tuning, early stopping, the probe and ranks look at; by default accuracy and RMSE. Tables of another kind of
-    task keep their default."""
+    """The metric for tuning, early stopping, probes and ranks; accuracy and RMSE by default. Tables whose task it
+    does not fit keep their default."""
     threads: int = pydantic.Field(default=1, ge=1)
-    """Threads of each job. Sums in another order have other last digits, and trainings make much of them: results with
-    other threads are other results."""
+    """Threads per job. The number changes the order of sums, hence their last digits, and training amplifies
+    these. So results with different numbers of threads are different results."""
     settings: PluginSettings = pydantic.Field(default_factory=dict, alias="set")
     """Settings of plugins: ``{"tjepa": {"dim_hidden": 64}}``."""
 
@@ -154,7 +154,7 @@ class Spec(pydantic.BaseModel):
 
     @property
     def reading(self) -> Reading:
-        """How files are read; the columns that decide the split are kept."""
+        """How files are read; columns that decide the split are kept."""
         kept = self.rule.columns
         task = self.task or None
         return Reading(self.categorical, self.numeric, self.drop, task, kept, self.unlabelled, self.weights)
@@ -170,7 +170,7 @@ class Spec(pydantic.BaseModel):
 
 
 NAMES = tuple(field.alias or name for name, field in Spec.model_fields.items())
-"""What an experiment can say."""
+"""The entries of an experiment."""
 LISTS = ("ssl", "model", "data", "controls", "categorical", "numeric", "drop", "protocol", "labels")
 READING_ENTRIES = ("categorical", "numeric", "drop", "task", "unlabelled")
 """Entries that say how files are read."""
@@ -182,7 +182,7 @@ WORDS = ("preset", "metric", "sampler", "validation_labels", "probe", "task", "u
          "time", "duplicates", *WEIGHT_ENTRIES)  # fmt: skip
 CHOICES: dict[str, tuple[str, tuple[str, ...]]] = {
     "task": ("task", ("classification", "regression")),
-    "duplicates": ("way with duplicates", ("keep", "group")),
+    "duplicates": ("handling of duplicates", ("keep", "group")),
     "class_weights": ("value of class_weights", ("balanced",)),
     "controls": ("control", get_args(Control)),
     "sampler": ("sampler", get_args(Sampler)),
@@ -190,11 +190,11 @@ CHOICES: dict[str, tuple[str, tuple[str, ...]]] = {
     "validation_labels": ("value of validation_labels", get_args(ValidationLabels)),
     "probe": ("value of probe", get_args(Probing)),
 }
-"""Entries with few possible values: what one of them is called, and which there are."""
+"""Entries with few possible values: what one is called, and which there are."""
 
 
 def make_spec(given: Entries, default_preset: Preset = "standard") -> Spec:
-    """A Spec from what was given; what was not comes from the preset."""
+    """A Spec from the given entries; the preset supplies the rest."""
     _check_names(given)
     preset = given.get("preset", default_preset)
     if not isinstance(preset, str) or preset not in PRESETS:
@@ -205,7 +205,7 @@ def make_spec(given: Entries, default_preset: Preset = "standard") -> Spec:
         raise _explain(error) from None
     if spec.ssl_trials and not spec.is_probed:
         raise UsageError("--probe never: SSL methods are tuned by the probe; add --ssl-trials 0")
-    spec.rule.count(spec.splits)  # rules that do not exist are refused before anything else is done
+    spec.rule.count(spec.splits)  # refuse rules that do not exist before doing anything else
     assert spec.reading
     return spec
 
@@ -217,20 +217,20 @@ def _check_names(given: Entries) -> None:
 
 
 def _explain(error: pydantic.ValidationError) -> UsageError:
-    """The first fault that pydantic found, in the words of the user."""
+    """The first fault that pydantic found, in the user's terms."""
     first = error.errors()[0]
     entry = str(first["loc"][0])
     if first["type"] == "literal_error" and entry in CHOICES:
         what, possible = CHOICES[entry]
         return unknown(what, str(first["input"]), possible)
     if first["type"] == "too_short":
-        return UsageError(f"The list {entry!r} of the experiment is empty: name at least one")
+        return UsageError(f"The list {entry!r} of the experiment is empty: give at least one name")
     place = ".".join(str(part) for part in first["loc"])
     return UsageError(f"Bad entry {place!r} in the experiment: {first['msg']} (given: {first['input']!r})")
 
 
 def merge_entries(experiment: Entries, said: Entries) -> Entries:
-    """The entries of an experiment file, with what the user says instead."""
+    """The entries of an experiment file, overridden by what the user says."""
     chosen = {name: value for name, value in said.items() if name != "set"}
     # Settings of a plugin go with it when the user leaves it out of the file's list.
     left_out = {
@@ -246,14 +246,14 @@ def read_experiment(path: Path) -> Entries:
     """The entries of an experiment file (TOML), each of the type that ``Spec`` has; a lone name is a list of one.
 
     Raises:
-        UsageError: the file cannot be read, or one of its entries is unknown or of another type.
+        UsageError: the file cannot be read, or one of its entries is unknown or has the wrong type.
     """
     try:
         given = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise UsageError(f"There is no experiment file {path}") from None
+        raise UsageError(f"Experiment file {path} does not exist") from None
     except IsADirectoryError:
-        raise UsageError(f"{path} is a folder; an experiment file (TOML) is needed") from None
+        raise UsageError(f"{path} is a folder; give an experiment file (TOML)") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be read ({error.strerror})") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -273,11 +273,11 @@ def _check_type(name: str, value: Any) -> Any:
         names = value if isinstance(value, list) else [value]
         names = [str(each) if name == "labels" and type(each) is int else each for each in names]
         if not all(isinstance(each, str) for each in names):
-            raise _wrong_type(name, value, f'a list of names is needed, such as {name} = ["a", "b"]')
+            raise _wrong_type(name, value, f'expected a list of names, such as {name} = ["a", "b"]')
         return names
     if name in WORDS:
         if not isinstance(value, str):
-            raise _wrong_type(name, value, f'one name is needed, such as {name} = "a"')
+            raise _wrong_type(name, value, f'expected one name, such as {name} = "a"')
     elif name == "set":
         example = "write [set.NAME] and below it KEY = VALUE"
         if not isinstance(value, dict):
@@ -287,11 +287,11 @@ def _check_type(name: str, value: Any) -> Any:
                 raise _wrong_type(f"set.{plugin}", settings, example)
     elif name == "transductive":
         if not isinstance(value, bool):
-            raise _wrong_type(name, value, "true or false is needed")
+            raise _wrong_type(name, value, "expected true or false")
     elif name == "folds" and value == "server":
         return value
-    elif not isinstance(value, int) or isinstance(value, bool):  # all that is left are numbers of something
-        raise _wrong_type(name, value, "a whole number is needed")
+    elif not isinstance(value, int) or isinstance(value, bool):  # only counts are left
+        raise _wrong_type(name, value, "expected a whole number")
     return value
 
 
@@ -300,7 +300,7 @@ def _wrong_type(name: str, value: Any, wanted: str) -> UsageError:
 
 
 def parse_setting(text: str) -> tuple[str, str, Any]:
-    """``"tjepa.dim_hidden=64"`` as ``("tjepa", "dim_hidden", 64)``. Values are JSON; what is not JSON is a string."""
+    """``"tjepa.dim_hidden=64"`` as ``("tjepa", "dim_hidden", 64)``. Values are JSON; anything else is a string."""
     place, equals, value = text.partition("=")
     plugin, dot, key = place.strip().partition(".")
     if not (equals and dot and plugin and key):

@@ -1,4 +1,4 @@
-"""What came out: records, tables, statistics and pages. ``tabbench.results(folder)`` opens a results folder."""
+"""Results: records, tables, statistics and pages. ``tabbench.results(folder)`` opens a results folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class _Room(ModuleType):
-    """This package is also the function that opens a results folder: both go by the name ``tabbench.results``."""
+    """The package is also callable: ``tabbench.results(folder)`` opens a results folder."""
 
     def __call__(self, folder: str | Path = "results") -> Results:
         """The results in a folder.

@@ -1,4 +1,4 @@
-"""Whether records can be believed: each by itself, and two of the same job together."""
+"""Whether records can be trusted: each on its own, and two of the same job together."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ EVIDENCE = {
     "result": ("metric", "score", "test", "validation", "task", "flags", "counts", "hashes", "config"),
     "trial": ("status", "value", "config"),
 }
-"""What equal jobs must agree in."""
+"""Fields in which equal jobs must agree."""
 _KEY = re.compile(r"[\w.-]{1,200}", re.ASCII)
 
 
 def read_record(line: bytes) -> Line:
-    """A sound record from a line of anybody's results folder.
+    """A valid record from a line of anyone's results folder.
 
     Raises:
         BadRecordError: the line is damaged, has wrong types, or contradicts itself.
@@ -45,7 +45,7 @@ def clashes(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
 
 
 def _clash(one: Any, other: Any) -> bool:
-    """Whether two values differ where both say something: a newer version says more than an older one."""
+    """Whether two values differ where both are given; a newer version records more than an older one."""
     if one is None or other is None:
         return False
     if isinstance(one, dict) and isinstance(other, dict):

@@ -1,4 +1,4 @@
-"""Encoders and representations by key: complete or not there at all, each with a digest of every file.
+"""Encoders and representations by key: complete or absent, each with a digest of every file.
 
 results/artefacts/KIND/KEY/digests.json   sha256 of the other files of the folder
 """
@@ -19,16 +19,16 @@ from tabbench.results.files import read_json
 
 DIGESTS = "digests.json"
 _CHECKED: dict[str, tuple[tuple[str, int, int, int], ...]] = {}
-"""Folders that this process has checked, with what tells a file that has changed since."""
+"""Folders checked by this process, with what reveals a file that has changed since."""
 
 
 def is_complete(folder: Path) -> bool:
-    """Whether an artefact is stored; what version 0.1.0 stored without digests does not count."""
+    """Whether an artefact is stored; artefacts without digests, from version 0.1.0, do not count."""
     return (folder / DIGESTS).is_file()
 
 
 def has_all_files(folder: Path) -> bool:
-    """Whether every file that was stored can be seen: on a file system that lags, a folder comes before its files."""
+    """Whether every stored file is visible: on a slow file system, a folder appears before its files."""
     try:
         names = read_json(folder / DIGESTS)
     except (OSError, ValueError):
@@ -38,7 +38,7 @@ def has_all_files(folder: Path) -> bool:
 
 @contextmanager
 def write_folder(final: Path) -> Iterator[Path]:
-    """A folder to fill; it gets its name, with its digests, when the block ends without an error, and not before."""
+    """A folder to fill. It gets its final name and digests only when the block ends without an error."""
     final.parent.mkdir(parents=True, exist_ok=True)
     draft = final.with_name(f".{final.name}-{secrets.token_hex(4)}")
     draft.mkdir()
@@ -53,7 +53,7 @@ def write_folder(final: Path) -> Iterator[Path]:
         try:
             draft.rename(final)
         except OSError:
-            if not is_complete(final):  # else somebody has finished the same work in between
+            if not is_complete(final):  # otherwise another process finished the same work in between
                 raise
         sync(final.parent)
     finally:
@@ -73,15 +73,15 @@ def open_folder(folder: Path) -> Path:
     fault = find_fault(folder)
     if fault and folder.is_dir():
         set_aside(folder)
-        raise ArtefactError(f"{what} {fault}; it was set aside and will be made again")
+        raise ArtefactError(f"{what} {fault}; it was set aside and will be computed again")
     if fault:
-        raise ArtefactError(f"{what} is not there any more; it will be made again")
+        raise ArtefactError(f"{what} is gone; it will be computed again")
     _CHECKED[str(folder)] = marks
     return folder
 
 
 def find_fault(folder: Path) -> str:
-    """What is wrong with an artefact; empty if nothing is."""
+    """What is wrong with an artefact; empty if nothing."""
     try:
         digests = dict(read_json(folder / DIGESTS))
     except (OSError, ValueError, TypeError):
@@ -97,7 +97,7 @@ def find_fault(folder: Path) -> str:
 
 
 def set_aside(folder: Path) -> None:
-    """Rename a folder that cannot be used, so that it can be looked at and is never used again."""
+    """Rename an unusable folder, so that it can be examined but is never used again."""
     folder.rename(folder.with_name(f".damaged-{folder.name}-{secrets.token_hex(4)}"))
 
 
@@ -111,7 +111,7 @@ def digest_of(path: Path) -> str:
 
 
 def sync(path: Path) -> None:
-    """Bring a file, or the names in a folder, to the disk."""
+    """Flush a file, or the names in a folder, to disk."""
     if path.is_dir() and os.name != "posix":  # elsewhere a folder cannot be opened
         return
     descriptor = os.open(path, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""BibTeX of everything that took part in results: tabbench, plugins and libraries."""
+"""BibTeX for everything used in some results: tabbench, plugins and libraries."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LIBRARIES = {
     "pandas": "mckinney2010pandas",
     "optuna": "akiba2019optuna",
 }
-"""Libraries that every result, or every tuned one, rests on, and their entries in ``libraries.bib``."""
+"""Libraries behind every result, or every tuned one, and their entries in ``libraries.bib``."""
 ENTRY = re.compile(r"^@\w+\{([^,\s]+),.*?^\}", re.MULTILINE | re.DOTALL)
 
 
@@ -43,7 +43,7 @@ def read_bibtex(entry: Entry) -> str:
 
 
 def participants(records: Iterable[Record], registry: Registry) -> tuple[list[Entry], set[str]]:
-    """Methods, models and datasets of records; and the names of those that are not installed here."""
+    """Methods, models and datasets of records, and the names of those not installed here."""
     names: dict[tuple[str, str], None] = {}
     for record in records:
         names |= dict.fromkeys([("ssl", record.ssl.rpartition(":")[2]), ("model", record.model), ("data", record.data)])
@@ -58,7 +58,7 @@ def participants(records: Iterable[Record], registry: Registry) -> tuple[list[En
 
 
 def make_bibtex(entries: Iterable[Entry], tuned: bool = True) -> str:
-    """One BibTeX file: tabbench first, then plugins, then libraries; nothing twice."""
+    """One BibTeX file: tabbench first, then plugins, then libraries, without duplicates."""
     libraries = resources.files("tabbench.results").joinpath("libraries.bib").read_text(encoding="utf-8")
     wanted = {key for library, key in LIBRARIES.items() if tuned or library != "optuna"}
     found: dict[str, str] = {}

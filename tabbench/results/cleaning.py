@@ -1,4 +1,4 @@
-"""What a results folder can do without: drafts of writers that died, scratch, and artefacts that no record needs."""
+"""What can be removed from a results folder: drafts of dead writers, scratch, artefacts that no record needs."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ DRAFTS = (
     ".records-*", ".replay-*", "records/.*", "experiments/.*", "drivers/.*", "studies/.*", "artefacts/*/.*",
     "inspections/.*",
 )  # fmt: skip
-"""Names begin with a dot until what they hold is whole; also what was damaged and set aside."""
+"""Incomplete files and folders start with a dot; so do damaged ones that were set aside."""
 LONG_AGO = 86400.0
-"""Seconds after which a draft is nobody's, whoever may be at work on other machines."""
+"""Seconds after which a draft is abandoned, even if other machines are at work."""
 
 
 @dataclass(frozen=True)
 class Waste:
-    """A file or folder that nobody needs."""
+    """A file or folder that is no longer needed."""
 
     kind: Kind
     path: Path
@@ -36,7 +36,7 @@ class Waste:
 
 
 def find_waste(store: Store) -> list[Waste]:
-    """Everything that ``tabbench results clean`` takes away."""
+    """Everything that ``tabbench results clean`` removes."""
     found = [Waste("draft", path, _size(path)) for path in find_drafts(store.root)]
     scratch = store.root / "scratch"
     found += [Waste("scratch", path, _size(path)) for path in sorted(scratch.iterdir() if scratch.is_dir() else ())]
@@ -45,7 +45,7 @@ def find_waste(store: Store) -> list[Waste]:
 
 
 def remove_waste(found: Iterable[Waste]) -> int:
-    """Remove what was found; the bytes that are free now."""
+    """Remove what was found; returns the number of bytes freed."""
     freed = 0
     for waste in found:
         _remove(waste.path)
@@ -59,7 +59,7 @@ def at_work(root: Path) -> list[Driver]:
 
 
 def sweep_drafts(root: Path, own: str) -> None:
-    """Remove drafts that dead drivers have left; ``own`` is the id of the driver that asks.
+    """Remove drafts left by dead drivers; ``own`` is the id of the calling driver.
 
     While others are at work, only drafts of long ago are nobody's. The age of a draft is compared with our own sign of
     life, which has the clock of the same file system.
@@ -77,7 +77,7 @@ def sweep_drafts(root: Path, own: str) -> None:
 
 
 def find_drafts(root: Path) -> Iterator[Path]:
-    """What writers have begun and not finished, and what was set aside."""
+    """What writers started but did not finish, and what was set aside."""
     for pattern in DRAFTS:
         yield from sorted(root.glob(pattern))
 
@@ -91,7 +91,7 @@ def _may_work(driver: Driver) -> bool:
 
 
 def _unneeded(store: Store) -> Iterator[Path]:
-    """Encoders and representations of which no finished result has the hash."""
+    """Encoders and representations whose hash is in no finished result."""
     results = [record.hashes for record in store.records() if record.kind == "result" and record.is_done]
     needed = {digest for hashes in results if hashes for digest in (hashes.encoder, hashes.representation) if digest}
     for path in sorted((store.root / "artefacts").glob("*/*")):

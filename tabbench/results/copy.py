@@ -1,4 +1,4 @@
-"""The parquet copy of all records: made from the lines, believed only with its digest, and read a part at a time.
+"""The parquet copy of all records: made from the lines, trusted only with its digest, and read in parts.
 
 results/records.parquet        a row per line, nested fields as JSON texts
 results/records.parquet.json   its digest, and how many bytes of each JSONL file are in it
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 NAME = "records.parquet"
 ROW_GROUP = 10_000
-"""Rows that are decoded at a time when a single record is looked up."""
+"""Rows decoded at once when looking up a single record."""
 CHUNK = 1000
-"""Records that are Python objects at a time while the copy is made."""
+"""Records held as Python objects at once while the copy is made."""
 GRACE = 0.05
 """Seconds that a writer may need between renaming the copy and renaming its digest."""
 
 
 @dataclass
 class Copy:
-    """A parquet copy whose digest was right when it was opened. It stays readable when it is replaced meanwhile."""
+    """A parquet copy whose digest matched when it was opened. It stays readable even if it is replaced meanwhile."""
 
     file: pa.OSFile
     included: dict[str, int]
@@ -101,7 +101,7 @@ def is_outdated(root: Path) -> bool:
 
 
 def write_copy(root: Path, table: pa.Table, included: dict[str, int]) -> None:
-    """Replace the copy, then its digest; whoever reads in between does not believe the copy."""
+    """Replace the copy, then its digest; a reader in between does not trust the copy."""
     import pyarrow.parquet as pq
 
     draft = root / f".records-{secrets.token_hex(4)}.parquet"

@@ -1,4 +1,4 @@
-"""Who works in a results folder: each driver leaves signs of life, which anybody can read.
+"""Who works in a results folder: each driver writes a heartbeat that anyone can read.
 
     results/drivers/ID.json     what a driver is doing, renamed into place every few seconds
 
@@ -24,11 +24,11 @@ from tabbench.results.files import read_json
 from tabbench.values import JsonObject
 
 BEAT_EVERY = 5.0
-"""Seconds between two signs of life."""
+"""Seconds between heartbeats."""
 DEAD_AFTER = 60.0
-"""Seconds without a sign of life after which a driver counts as dead."""
+"""Seconds without a heartbeat after which a driver counts as dead."""
 KEEP = 7 * 86400.0
-"""Seconds for which the last words of a driver are kept."""
+"""Seconds for which the last status of a driver is kept."""
 End = Literal["", "done", "failed", "interrupted"]
 
 
@@ -49,7 +49,7 @@ class RunningJob:
 
 @dataclass(frozen=True)
 class Driver:
-    """What a driver says of itself."""
+    """The status of a driver, as it reports it."""
 
     id: str
     host: str
@@ -58,7 +58,7 @@ class Driver:
     command: str
     started: float
     time: float
-    """When it said so, by its own clock."""
+    """When it reported this, by its own clock."""
     beat: int = 0
     ended: End = ""
     """How it ended; empty while it works."""
@@ -71,12 +71,12 @@ class Driver:
     blocked: int = 0
     """Steps that wait for other steps."""
     left: float | None = None
-    """Seconds, as far as anybody can tell."""
+    """Estimated seconds left."""
     waiting_for: str = ""
     """Why ready jobs do not start, if they have not for a while."""
     last_error: str = ""
     remote: bool = False
-    """Its jobs are on other machines, and may live on when it dies."""
+    """Whether its jobs run on other machines and may outlive it."""
     jobs: tuple[RunningJob, ...] = field(default=())
 
     @classmethod
@@ -86,7 +86,7 @@ class Driver:
         return cls(**known, jobs=jobs)
 
     def is_alive(self, now: float | None = None) -> bool:
-        """Whether it works: by its process if that is on this machine, otherwise by its last sign of life."""
+        """Whether it is running: by its process if on this machine, otherwise by its last heartbeat."""
         if self.ended:
             return False
         if self.host == socket.gethostname():
@@ -105,14 +105,14 @@ def _is_running(pid: int, started: float) -> bool:
 
 
 def read_drivers(root: Path) -> list[Driver]:
-    """All drivers of a results folder that anything is known of, the latest first."""
+    """All known drivers of a results folder, latest first."""
     found = [read_driver(root, path.stem) for path in (root / "drivers").glob("*.json")]
     known = [driver for driver in found if driver is not None]  # the others were removed meanwhile, or are not ours
     return sorted(known, key=lambda driver: driver.started, reverse=True)
 
 
 def read_driver(root: Path, name: str) -> Driver | None:
-    """One driver, by its id; None if nothing is known of it."""
+    """One driver by id; None if unknown."""
     try:
         return Driver.from_json(read_json(root / "drivers" / f"{name}.json"))
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
@@ -120,7 +120,7 @@ def read_driver(root: Path, name: str) -> Driver | None:
 
 
 class Presence:
-    """The signs of life of this driver, from a thread of its own: a busy driver is not a dead one."""
+    """The heartbeat of this driver, in a separate thread so that a busy driver does not look dead."""
 
     def __init__(self, root: Path, executor: str = "") -> None:
         self.folder = root / "drivers"
@@ -138,16 +138,16 @@ class Presence:
         self._thread.start()
 
     def update(self, **changes: Any) -> None:
-        """Say something new, with the next sign of life."""
+        """Change the status, for the next heartbeat."""
         self.state = replace(self.state, **changes)
 
     def say(self, **changes: Any) -> None:
-        """Say something new at once."""
+        """Change the status and write it at once."""
         self.update(**changes)
         self._write()
 
     def close(self, ended: End) -> None:
-        """The last words."""
+        """Write the final status."""
         self._stop.set()
         self._thread.join(BEAT_EVERY)
         self.update(ended=ended, jobs=(), ready=0, blocked=0, left=None, waiting_for="")

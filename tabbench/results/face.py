@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Results:
-    """A results folder, or the part of it that one run is about."""
+    """A results folder, or the part of it that belongs to one run."""
 
     store: Store
     only: Sequence[str] | None = None
     """Keys of the records of a run; None for the whole folder."""
     names: Mapping[str, str] | None = None
-    """What a run calls its datasets, by the start of their keys."""
+    """The run's names for its datasets, by the start of their keys."""
     failures: Sequence[str] = ()
     """What failed in this run, one line each."""
 
@@ -44,8 +44,8 @@ class Results:
         """The table of ``tabbench table``; ``metric="gain"`` gives paired differences to the controls.
 
         Args:
-            metric: as of the command.
-            by: an axis to lay side by side: ssl, model, labels or protocol.
+            metric: as for the command.
+            by: an axis to spread over the columns: ssl, model, labels or protocol.
             **options: those of ``tabbench.results.tabulate.tabulate``.
         """
         from tabbench.results.gains import tabulate_gains
@@ -57,7 +57,7 @@ class Results:
         return TableView(tabulate(self.store, metric, **chosen), by)
 
     def report(self, path: str | Path) -> Path:
-        """Write the page of ``tabbench report``; returns where it is."""
+        """Write the page of ``tabbench report``; returns its path."""
         from tabbench.results.page import write_report
 
         write_report(self.store, Path(path))
@@ -69,7 +69,7 @@ class Results:
 
 @dataclass(frozen=True)
 class TableView:
-    """A table with a face: text in a terminal, HTML in a notebook, LaTeX in a paper."""
+    """A printable table: text in a terminal, HTML in a notebook, LaTeX in a paper."""
 
     values: Tabular
     by: By | None = None

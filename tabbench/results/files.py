@@ -1,4 +1,4 @@
-"""Files of a results folder, which may be somebody else's: only regular ones are opened, so that nothing can hang."""
+"""Files of a results folder that may be someone else's: only regular ones are opened, so that nothing can hang."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Patience with shared file systems: what one machine has written, another may see seconds later."""
+"""Patience with shared file systems: what one machine writes, another may see only seconds later."""
 
 from __future__ import annotations
 

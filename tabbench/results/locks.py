@@ -1,8 +1,8 @@
-"""The right to work on a key: one driver at a time, of all that share a results folder.
+"""The right to work on a key: one driver at a time among all that share a results folder.
 
-``flock`` is the system's own lock: it is given back when its holder dies, at once. Some network file systems do not
-have it, or have it on each machine for itself. There ``lease`` serves: a file that names its holder and is worth as
-much as the holder's signs of life (``drivers.py``). It needs nothing but that a file can be made by one of two only.
+``flock`` is the operating system's lock: it is released as soon as its holder dies. Some network file systems do not
+support it, or only within one machine. There, use ``lease``: a file that names its holder and is valid as long as the
+holder has a heartbeat (``drivers.py``). It only needs exclusive file creation.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Lock(Protocol):
     """Held, or not."""
 
     def take(self) -> bool:
-        """Try to get it; whether we have it now. It never waits."""
+        """Try to acquire it without waiting; returns whether we hold it now."""
 
     def release(self) -> None: ...
 
@@ -64,7 +64,8 @@ def _no_locks(path: Path) -> UsageError:
 class Lease:
     """A lock by files ``KEY.1``, ``KEY.2``, ...: the highest number holds it, as long as its holder lives.
 
-    Who finds the holder dead makes the next number, which only one can do. The holder removes its file when it is done.
+    Whoever finds the holder dead creates the next number, which only one process can do. The holder removes its file
+    when it is done.
     """
 
     def __init__(self, folder: Path, key: str, presence: Presence, pulses: Pulses) -> None:
@@ -110,7 +111,7 @@ class Lease:
 
 
 class Pulses:
-    """Watches the signs of life of other drivers. One is dead if no new sign was seen for a minute."""
+    """Watches the heartbeats of other drivers. One is dead if there was no new one for a minute."""
 
     def __init__(self, root: Path, now: Callable[[], float] = time.monotonic) -> None:
         self.root, self.now = root, now

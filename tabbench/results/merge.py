@@ -1,8 +1,8 @@
-"""Results from elsewhere: join folders of records by content, and say what cannot be joined.
+"""Merge result folders by content, and report what cannot be merged.
 
 A record is known by its key, the hash of everything that determines the result, and carries evidence: all scores, and
-hashes of data, split, encoder and predictions. Two records with the same key must have the same evidence; where they
-have not, somebody's machine, data or code is not what it says, and neither of them is taken.
+hashes of data, split, encoder and predictions. Two records with the same key must have the same evidence. If they do
+not, someone's machine, data or code is not what it claims, and neither record is merged.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Found:
 
     @property
     def is_done(self) -> bool:
-        """Whether it is a whole result or the end of a trial; anything else gives way to either."""
+        """Whether it is a complete result or a finished trial; anything else yields to either."""
         return Record.from_json(self.record).is_done
 
     def __str__(self) -> str:
@@ -57,15 +57,15 @@ class Merged:
     same: int = 0
     """Records that were there already, with the same evidence."""
     flagged: int = 0
-    """New records that tables leave out, as they did where they are from."""
+    """New flagged records, which tables leave out."""
     failed: int = 0
-    """New records of jobs that failed and succeeded nowhere."""
+    """New records of jobs that failed everywhere."""
     refused: list[str] = field(default_factory=list)
-    """What was not taken, and why."""
+    """What was not merged, and why."""
 
 
 def merge_results(folders: Sequence[Path], store: Store) -> Merged:
-    """Take over the records and experiments of ``folders``; artefacts stay where they are."""
+    """Merge the records and experiments of ``folders``; artefacts stay where they are."""
     for folder in folders:
         if folder.absolute() == store.root:
             raise UsageError(f"{folder} is the folder that others are merged into")
@@ -92,7 +92,7 @@ def merge_results(folders: Sequence[Path], store: Store) -> Merged:
 
 
 def read_records(folder: Path, refused: list[str]) -> Iterator[Found]:
-    """One sound record per key: a finished one before a failure, then the latest. What is not taken is named."""
+    """One valid record per key: a finished one before a failure, then the latest. Others are named."""
     best: dict[str, Found] = {}
     contradicted: set[str] = set()
     for place, line in record_lines(folder, refused):
@@ -126,7 +126,7 @@ def record_lines(folder: Path, refused: list[str]) -> Iterator[tuple[str, bytes]
 
 
 def _choose(ours: Found | None, candidates: list[Found], merged: Merged) -> Found | None:
-    """The record to take for a key; None if there is nothing new, or nothing that can be believed."""
+    """The record to merge for a key; None if there is nothing new or nothing trustworthy."""
     done = [found for found in candidates if found.is_done]
     known = [ours] if ours is not None and ours.is_done else []
     if any(clashes(one.record, other.record) for one, other in combinations([*known, *done], 2)):

@@ -1,4 +1,4 @@
-"""One record: what a job was, what came out, and the evidence for it.
+"""One record: what a job was, its result, and the evidence for it.
 
 ``Record`` is the source of the columns of ``records.parquet`` and of the list of fields in the documentation.
 """
@@ -20,7 +20,7 @@ from tabbench.results.shapes import shape_of
 from tabbench.values import JsonObject
 
 SCHEMA_VERSION = 2
-"""Raised when older versions could not read what is written."""
+"""Increased when older versions could not read the records."""
 DIGEST_SINCE = 2
 """Lines of this schema and later carry a digest."""
 UNFINISHED_TUNING = "unfinished tuning"
@@ -36,7 +36,7 @@ class BadRecordError(ValueError):
 
 @dataclass(frozen=True)
 class Counts:
-    """How much data a record was made with."""
+    """How much data went into a record."""
 
     train: int = 0
     """Training rows with a label."""
@@ -53,7 +53,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Hashes:
-    """What the result was made of, and what it is: equal jobs have equal hashes."""
+    """Hashes of a result and its inputs: equal jobs have equal hashes."""
 
     data: str = ""
     split: str = ""
@@ -72,18 +72,18 @@ class Environment:
     device: str = ""
     threads: int = 0
     peak_memory: int = 0
-    """Resident bytes at the most."""
+    """Peak resident memory in bytes."""
     versions: dict[str, str] = field(default_factory=dict)
-    """Of tabbench, torch, numpy, pandas, scikit-learn, and of all that the packages of the plugins require."""
+    """Versions of tabbench, torch, numpy, pandas, scikit-learn, and everything that the plugins' packages require."""
     place: dict[str, str] = field(default_factory=dict)
-    """Host, executor and what else the executor knows of the place."""
+    """Host, executor, and whatever else the executor knows about the place."""
     retries: int = 0
-    """How often the job was started again, after its worker was killed or its place was lost."""
+    """How many times the job was restarted after its worker was killed or lost."""
 
 
 @dataclass(frozen=True)
 class EncoderScores:
-    """What can be said of an encoder without a label, on some training rows; None where it is not defined."""
+    """Label-free scores of an encoder, on some training rows; None where undefined."""
 
     uniformity: float | None = None
     """Wang and Isola, 2020: 0 if all rows are encoded alike."""
@@ -92,7 +92,7 @@ class EncoderScores:
     embedding_variance: float | None = None
     """Variance over rows, averaged over the entries of an embedding."""
     collapse_ratio: float | None = None
-    """Spread of the rows as a share of their size; small if they are all but equal."""
+    """Spread of the rows relative to their size; small if they are nearly equal."""
     mean_distance: float | None = None
     """Mean Euclidean distance between rows."""
     mean_kl: float | None = None
@@ -100,7 +100,7 @@ class EncoderScores:
     pretext_loss: float | None = None
     """Loss of the pretext task on validation rows at the epoch that was kept; comparable within one method."""
     rows: int = 0
-    """How many training rows were looked at."""
+    """Number of training rows used."""
 
 
 @dataclass(frozen=True)
@@ -130,35 +130,35 @@ class Record:
     seed: int | None = None
     """Number of the initialisation of the model."""
     protocol: str | None = None
-    """How the encoder is used: frozen or finetune; raw without one. None was frozen, or raw."""
+    """How the encoder is used: frozen or finetune; raw without an encoder. None in old records: frozen or raw."""
     labels: str | None = None
-    """How many labels there are, as given: ``10%`` or ``200``. None is all."""
+    """Number of labels, as given: ``10%`` or ``200``. None: all."""
     validation_labels: str | None = None
-    """Of few labels: ``same`` if validation has the same share of them, ``all`` if it has all."""
+    """With few labels: ``same`` if validation has the same share of labels, ``all`` if it has all."""
     probe: str | None = None
-    """``never`` if no label chose among the encoder's weights. None: those that are kept did."""
+    """``never`` if no label chose among the encoder's weights. None: the visible labels did."""
     split_rule: str | None = None
-    """How rows were split. None is 80/10/10 at random."""
+    """How rows were split. None: random 80/10/10."""
     main_metric: str | None = None
-    """The metric that ``run --metric`` asked for. None is the default of the task."""
+    """The metric given with ``run --metric``. None: the task's default."""
     weights: str | None = None
     """How training rows were weighted: by ``balanced classes``, a column, or both. None: all count the same."""
     threads: int | None = None
-    """Threads that each job was to have. None is one."""
+    """Threads per job. None: one."""
     fidelity: str = ""
-    """Records of one fidelity may be ranked together."""
+    """Only records of the same fidelity are ranked together."""
     preset: str | None = None
     """quick, standard or paper."""
     rows_limit: int | None = None
     """``--rows``, if given."""
     trials: int | None = None
-    """Trials of tuning for the model."""
+    """Tuning trials for the model."""
     ssl_trials: int | None = None
-    """Trials of tuning for the SSL method."""
+    """Tuning trials for the SSL method."""
     variant: str | None = None
     """Settings that the user gave."""
     uses_labels: bool | None = None
-    """The method learns with labels."""
+    """Whether the method learns from labels."""
     plugins: dict[str, Origin] | None = None
     """Distribution, version and revision of the method and the model."""
     task: str | None = None
@@ -172,9 +172,9 @@ class Record:
     validation: Scores | None = None
     """All scores on the validation part."""
     flags: list[str] | None = None
-    """What makes the result unbelievable; tables leave flagged records out."""
+    """Why the result cannot be trusted; tables leave flagged records out."""
     notes: list[str] | None = None
-    """What a reader should know of the table and of this split of it."""
+    """Notes on the table and this split, for readers."""
     counts: Counts | None = None
     """Rows of each part, features, classes."""
     hashes: Hashes | None = None
@@ -182,13 +182,13 @@ class Record:
     encoder_scores: EncoderScores | None = None
     """Label-free scores of the encoder before any fine-tuning: uniformity, effective rank, pretext loss and others."""
     seconds: dict[str, float] | None = None
-    """Wall time of pretraining, encoding, fitting and predicting; of a trial as a whole."""
+    """Wall time of pretraining, encoding, fitting and predicting; for a trial, in total."""
     environment: Environment | None = None
     """Versions, machine, device, threads, peak memory."""
     config: Settings | None = None
-    """Resolved settings of method (``ssl``), model and joint method; of a trial those that were tried."""
+    """Resolved settings of method (``ssl``), model and joint method; for a trial, those it tried."""
     diagnostics: Diagnostics | None = None
-    """What method and model had to say about their training."""
+    """What method and model reported about their training."""
     tuning: dict[str, TuningSummary] | None = None
     """How settings were found: one summary per study."""
     study: str | None = None
@@ -206,7 +206,7 @@ class Record:
 
     @classmethod
     def make(cls, planned: Planned, key: str, outcome: Outcome, **known: Any) -> Record:
-        """What the plan knew, joined with what the job found out."""
+        """Combine what the plan knew with what the job found out."""
         value = {**planned.to_json(), "key": key, "status": outcome.status, **outcome.result, **known}
         how = {name: found for name in ("place", "retries") if (found := getattr(outcome, name))}
         if how:
@@ -221,7 +221,7 @@ class Record:
 
     @classmethod
     def from_json(cls, value: Any) -> Record:
-        """A record from a line of a results folder; fields that are not known are ignored.
+        """A record from a line of a results folder; unknown fields are ignored.
 
         Raises:
             BadRecordError: it lacks a key or a status, or a field has another type.
@@ -245,7 +245,7 @@ class Record:
 
     @property
     def is_done(self) -> bool:
-        """Whether there is nothing left to do: a whole result, or a trial that would end like this again."""
+        """Whether nothing is left to do: a complete result, or a trial that would end like this again."""
         used = self.environment.threads if self.environment else 0
         return is_final(self.status, self.kind, self.flags or (), self.threads, used)
 

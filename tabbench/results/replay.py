@@ -1,4 +1,4 @@
-"""A stored record, run again: its command, and what came out this time."""
+"""Run a stored record again: its command, and the new result."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ UNPUBLISHED = "unpublished"
 
 @dataclass(frozen=True)
 class Replay:
-    """What it takes to run one record again."""
+    """Everything needed to run one record again."""
 
     record: Record
     spec: Spec
@@ -50,7 +50,7 @@ class Replay:
     def command(self) -> str:
         """The command line that makes this record, among those of lower splits and seeds.
 
-        Settings that tuning found are given as they are: the search itself is not run again.
+        Settings found by tuning are given explicitly: the search itself is not run again.
         """
         spec = self.spec
         words = ["tabbench", "run", "--ssl", *spec.ssl, "--model", *spec.model, "--data", *spec.data]
@@ -74,7 +74,7 @@ class Replay:
         """The steps of this record alone, and the last of them.
 
         Raises:
-            UsageError: data or code are not those of the record.
+            UsageError: the data or code differ from the record's.
         """
         self._check_data(manifest)
         whole = make_plan(self.spec, self.registry, [manifest])
@@ -91,12 +91,12 @@ class Replay:
         stored = self.record.hashes.data if self.record.hashes else None
         if stored != manifest.key:
             raise UsageError(
-                f"the data are not those of the record: {manifest.name} has the content {manifest.key[:12]}, "
+                f"the data differ from the record's: {manifest.name} has the content {manifest.key[:12]}, "
                 f"the record was made with {str(stored)[:12]}"
             )
 
     def _check_code(self, last: Step) -> None:
-        """Name the plugin that has changed since; results of another revision cannot be compared."""
+        """Refuse plugins that have changed since; results of another revision cannot be compared."""
         assert last.planned is not None
         planned = last.planned.plugins or {}
         for role, stored in (self.record.plugins or {}).items():
@@ -119,7 +119,7 @@ def prepare_replay(record: Record, results: Path, files: Iterable[Path] = (), da
         data: FILE:TARGET of the record's data, if the file is elsewhere now.
     """
     if record.kind == "trial":
-        raise UsageError("this is a trial of tuning: replay the result that came of it")
+        raise UsageError("this is a tuning trial: replay the result instead")
     if record.status != "ok" or record.hashes is None or record.seed is None:
         raise UsageError(f"this job ended with {record.status!r}, so there is nothing to compare: {record.error}")
     chosen = tuple(files)
@@ -166,9 +166,9 @@ def _check_files(record: Record, files: tuple[Path, ...]) -> None:
             continue
         made = f"the {role} plugin of the record was the file {origin.distribution} at revision {origin.revision}"
         if not given:
-            raise UsageError(f"{made}: a record never decides what is run, so name the file with --plugin FILE")
+            raise UsageError(f"{made}: a record never decides what is run, so give the file with --plugin FILE")
         others = ", ".join(f"{path} is at {revision}" for revision, path in given.items())
-        raise UsageError(f"{made}, and {others}: name the file as it was then")
+        raise UsageError(f"{made}, and {others}: give the file as it was then")
 
 
 def _find_data(record: Record, results: Path, registry: Registry) -> tuple[str, Entries]:
@@ -251,7 +251,7 @@ def check_again(stored: Record, again: Record) -> list[Agreement]:
 
 
 def differences(stored: Record, again: Record) -> list[str]:
-    """What is not the same about the machines, which may explain other results."""
+    """How the machines differ, which may explain different results."""
     before, now = stored.environment or Environment(), again.environment or Environment()
     pairs = {name: (getattr(before, name), getattr(now, name)) for name in ("python", "machine", "device", "threads")}
     both = before.versions.keys() & now.versions.keys()

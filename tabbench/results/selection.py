@@ -1,4 +1,4 @@
-"""Which records a table compares: one per place, of one fidelity and tuning budget; the rest is left out by name."""
+"""Which records a table compares: one per place, of one fidelity and tuning budget. The rest is left out and named."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class Filters:
         )
 
     def keep_pair(self, pair: Mapping[str, object]) -> bool:
-        """Whether to name a pair that takes no part; what it does not say is not asked for."""
+        """Whether to name a skipped pair; fields it does not have always match."""
         return all(not wanted or name not in pair or pair[name] in wanted for name, wanted in self._items())
 
     def matched(self, records: Iterable[Mapping[str, object]]) -> Filters:
-        """The same filters in the words of the records.
+        """The same filters, spelled as in the records.
 
         Case does not matter, and ``untrained`` stands for the untrained control of every method.
 

@@ -84,7 +84,7 @@ def write_site(site: Leaderboard, folder: Path) -> None:
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise UsageError(f"--out {folder}: this is not a folder")
     if folder.is_dir() and any(folder.iterdir()) and not mark.is_file():
-        raise UsageError(f"--out {folder}: this folder holds something else; name a new one")
+        raise UsageError(f"--out {folder} holds something else; give a new folder")
     try:
         for place in ("data", "methods"):
             (folder / place).mkdir(parents=True, exist_ok=True)
@@ -177,7 +177,7 @@ RATING = (
 def _ranking(table: ScoreTable, data: PageData, pages: Mapping[str, str]) -> str:
     """One table for each group of rows that share their ranks, the best first."""
     if not data["views"]:
-        return "<p>There is no result to show yet.</p>"
+        return "<p>No results to show yet.</p>"
     blocks = []
     for group in data["views"][0]["statistics"]:
         elo, distance = group["elo"], group["improvability"]
@@ -209,7 +209,7 @@ def _dataset_page(name: str, selection: Selection) -> str:
         f'<h1>{escape(name)}</h1><ul class="facts">{counts}</ul>'
         + section("table", "All rows", _board(f"Rows on {name}", table))
         + _charts(("scores", "gains", "labels", "curves"))
-        + section("rows", "Rows: how to repeat each of them", rows_section(table, selection.records, {}))
+        + section("rows", "Rows: how to reproduce each", rows_section(table, selection.records, {}))
     )
     return _page(name, body, selection, table)
 
@@ -237,7 +237,7 @@ def _method_page(name: str, selection: Selection, card: str) -> str:
         f'<h1>{escape(name)}</h1>{card}<ul class="verdict">{told}</ul>'
         + section("table", "All rows", _board(f"Rows of {name}", table))
         + _charts(("gains", "scores", "labels", "curves"))
-        + section("rows", "Rows: how to repeat each of them", rows_section(table, selection.records, {}))
+        + section("rows", "Rows: how to reproduce each", rows_section(table, selection.records, {}))
         + section("environment", "Machines and versions", environment_section(selection.records))
     )
     return _page(name, body, selection, table)

@@ -2,7 +2,7 @@
 
     results/records/*.jsonl      what was found, appended by drivers; the truth, with a digest per line
     results/records.parquet      the same in one file for fast reading; brought up to date when it is behind
-    results/artefacts/KIND/KEY/  encoders and representations, complete or not there at all
+    results/artefacts/KIND/KEY/  encoders and representations, complete or absent
     results/locks/, leases/      who works on what
     results/drivers/, logs/      signs of life of drivers; what workers printed
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 COMPACT_AFTER = 1000
-"""Readers bring the parquet copy up to date when so many records are not in it yet."""
+"""Readers update the parquet copy when at least this many records are not in it yet."""
 
 _USED_THREADS = re.compile(r'"threads": ?(\d+)')
 
@@ -70,11 +70,11 @@ class Store:
 
     root: Path
     locks: LockKind = "flock"
-    """How drivers keep out of each other's way."""
+    """How drivers avoid doing the same work."""
     patience: float = 0.0
-    """Seconds for which what another machine has written may be invisible here."""
+    """Seconds for which files written by another machine may stay invisible here."""
     presence: Presence | None = field(default=None, repr=False)
-    """The signs of life of this process, if it is a driver; leases are worth as much as these."""
+    """The heartbeat of this process, if it is a driver; leases depend on it."""
     _pulses: Pulses | None = field(default=None, repr=False)
     _writer: int | None = field(default=None, repr=False)
     _copy: Copy | None = field(default=None, repr=False)
@@ -103,7 +103,7 @@ class Store:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(
-                f"--results {self.root}: {path} cannot be made ({error.strerror}): name a folder that can be written"
+                f"--results {self.root}: {path} cannot be created ({error.strerror}): give a writable folder"
             ) from None
         return path
 

@@ -32,16 +32,16 @@ METRICS = ("rank", "score", "time", *TEST_METRICS)
 
 
 class Group(NamedTuple):
-    """What rows have in common that share a rank."""
+    """What rows of one ranking have in common."""
 
     protocol: str
-    """How encoders are used; raw rows stand in every protocol's group."""
+    """How encoders are used; raw rows are in every protocol's group."""
     labels: str
     split_rule: str
     main_metric: str
-    """The metric that the run was told to drive everything by; empty for the default of the task."""
+    """The metric given with ``run --metric``; empty for the task's default."""
     weights: str
-    """How training rows were weighted; empty if all counted the same."""
+    """How training rows were weighted; empty if all counted equally."""
     uses_labels: bool
 
 
@@ -193,7 +193,7 @@ class ScoreTable:
     rows: list[Row]
     left_out: list[LeftOut]
     data_notes: dict[str, list[str]] = field(default_factory=dict)
-    """What a reader should know of each dataset."""
+    """Notes on each dataset."""
     criteria: dict[Group, str] = field(default_factory=dict)
     """What sharing a letter means in each group, if intervals were asked for."""
 
@@ -202,7 +202,7 @@ class ScoreTable:
         return list(dict.fromkeys(row.group for row in self.rows))
 
     def has_few_test_rows(self, dataset: str) -> bool:
-        """Whether one test row more or less changes scores by a lot."""
+        """Whether a single test row changes scores a lot."""
         texts = {text for row in self.rows if (text := row.cells[dataset].counts)}
         return any(0 < (json.loads(text).get("test") or 0) < FEW_TEST_ROWS for text in texts)
 
@@ -246,7 +246,7 @@ def tabulate(
         store: the results folder.
         metric: ``rank`` and ``score`` show each dataset's own metric; ``time`` is seconds; or a metric by name.
         ties: equal means share the best rank, or their average.
-        missing: a row without a value on a dataset is ranked behind all others there, or not ranked.
+        missing: a row without a value on a dataset is ranked last there, or not ranked.
         common: compare rows on the splits and seeds that all of them have; ``none`` shows all results of each row, and
             gives no ranks on a dataset where rows differ in their splits or seeds.
         fidelity: which records to compare; by default the highest that is there.
@@ -373,7 +373,7 @@ def _make_row(record: RecordLine) -> Row:
 
 
 def _with_raw_rows_in_each_group(rows: list[Row]) -> list[Row]:
-    """Raw rows are the yardstick of every protocol: they stand in each group without being run twice."""
+    """Raw rows are the baseline of every protocol: they appear in each group without being run twice."""
     protocols: dict[Group, list[str]] = {}
     for row in rows:
         if row.protocol != RAW and not row.uses_labels:

@@ -1,4 +1,4 @@
-"""Pages and other files that a user names by ``--out``."""
+"""Write pages and other files given with ``--out``."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ def check_place(path: Path) -> None:
     """
     try:
         if path.is_symlink():
-            raise UsageError(f"--out {path}: this is a link; name a file")
+            raise UsageError(f"--out {path} is a link; give a file")
         if path.is_dir():
-            raise UsageError(f"--out {path}: this is a folder; name a file")
+            raise UsageError(f"--out {path} is a folder; give a file")
         if path.exists() and not path.is_file():
-            raise UsageError(f"--out {path}: this is not a regular file; name another")
+            raise UsageError(f"--out {path} is not a regular file; give another")
         folder = path.absolute().parent
         if not folder.is_dir():
             raise UsageError(f"--out {path}: there is no folder {path.parent}")
         if not os.access(folder, os.W_OK):
-            raise UsageError(f"--out {path}: the folder {folder} cannot be written")
+            raise UsageError(f"--out {path}: cannot write to the folder {folder}")
     except (OSError, ValueError) as error:  # a name that is too long, or that holds a null character
         raise _refused(path, error) from None
 

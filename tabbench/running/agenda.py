@@ -1,4 +1,4 @@
-"""The steps that are still to be started: which wait for others, which could start, and in what order.
+"""The steps not started yet: which wait for others, which could start, and in what order.
 
 Every question costs the same however many steps there are.
 """
@@ -13,7 +13,7 @@ from tabbench.experiment.plan import Step
 
 
 class Agenda:
-    """Steps in order of urgency. A step is ready when nothing that it needs is unsettled."""
+    """Steps in order of urgency. A step is ready when everything it needs has ended."""
 
     def __init__(self, steps: Iterable[Step]) -> None:
         self.waiting: dict[str, Step] = {}
@@ -38,7 +38,7 @@ class Agenda:
         return len(self.waiting)
 
     def add(self, step: Step) -> None:
-        """Put a step on the agenda, after all that are there."""
+        """Add a step at the end of the agenda."""
         self.waiting[step.key] = step
         self.unsettled.add(step.key)
         self._order.setdefault(step.key, len(self._order))
@@ -66,7 +66,7 @@ class Agenda:
         self._aside.append(step)
 
     def bring_back(self) -> None:
-        """Make the steps ready again that were set aside."""
+        """Make steps that were set aside ready again."""
         for step in self._aside:
             self._push(step)
         self._aside.clear()
@@ -90,7 +90,7 @@ class Agenda:
         return Counter({kind: len(heap) for kind, heap in self._ready.items() if heap})
 
     def clear(self) -> list[Step]:
-        """Forget what has not been started; what that is."""
+        """Drop and return the steps that have not started."""
         left = list(self.waiting.values())
         self.waiting.clear()
         self._ready.clear()

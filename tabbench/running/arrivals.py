@@ -1,4 +1,4 @@
-"""Artefacts that are on their way: a node says that it is done, and its file system is slower than its word."""
+"""Artefacts not visible yet: a node says that it is done, but its file system is slower than its message."""
 
 from __future__ import annotations
 

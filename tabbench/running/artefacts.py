@@ -1,4 +1,4 @@
-"""What stands beside an encoder and a representation in the store: ``step.json``, typed."""
+"""The typed content of ``step.json``, stored with each encoder and representation."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class PretrainArtefact(pydantic.BaseModel):
     threads: int | None = None
     """Of the job that trained it; version 0.1.0 did not say."""
     reports: list[tuple[int, float]] = []
-    """Scores that the tuner heard of, by epoch."""
+    """Scores reported to the tuner, by epoch."""
     scores: EncoderScores | None = None
     """Label-free scores."""
     distribution: str = ""

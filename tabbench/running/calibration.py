@@ -1,4 +1,4 @@
-"""How long a training would take on this machine, from a few of its epochs on rows made up for the purpose."""
+"""Estimate how long training would take on this machine, from a few epochs on generated rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tabbench.experiment.payloads import Shape
 from tabbench.values import FIRST_LEVEL, Labelled, Schema, Table, Task
 
 ROWS = 1024
-"""Rows to train on; time is taken to grow with their number."""
+"""Rows to train on; time is assumed proportional to their number."""
 LONG_ENOUGH = 2.0
 """Seconds of training after which the time of an epoch is known well enough."""
 LEVELS = 10
@@ -27,7 +27,7 @@ class SeenEnough(Interruption):
 
 
 def measure(plugin: Any, shape: Shape, context: Context, model: Any = None, *, finetune: bool = False) -> float:
-    """Seconds that a whole training of ``plugin`` would take on a table of the given shape, without early stopping.
+    """Seconds that training ``plugin`` would take on a table of the given shape, without early stopping.
 
     Args:
         plugin: an SSL method, joint method or downstream model with its settings.
@@ -66,7 +66,7 @@ def measure(plugin: Any, shape: Shape, context: Context, model: Any = None, *, f
         pass
     seconds = time.perf_counter() - started
     if marks:
-        # What comes before the first epoch is paid once; a training that stopped early is told as if it had not.
+        # Set-up before the first epoch happens once; a training that stopped early is scaled up as if it had not.
         seconds_then, step, total = marks[-1]
         seconds = seconds_then * total / max(step, 1)
     return seconds * shape.rows / rows

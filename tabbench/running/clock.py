@@ -1,4 +1,4 @@
-"""How long a run will still take, judged by what it has done so far."""
+"""Estimate the time left in a run from what it has done so far."""
 
 from __future__ import annotations
 

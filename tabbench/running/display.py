@@ -1,4 +1,4 @@
-"""How a run looks: bars with the time left on a terminal, plain lines elsewhere. Displays only watch."""
+"""Show a run: bars with the time left on a terminal, plain lines elsewhere. Displays only observe."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LINE_EVERY = 10.0
 UPDATE_EVERY = 0.5
 """Seconds between two updates in a notebook."""
 SHOWN_LINES = 4
-"""Lines that a notebook keeps in sight."""
+"""Lines that a notebook keeps visible."""
 
 
 def harmless(text: str) -> str:
@@ -32,7 +32,7 @@ def harmless(text: str) -> str:
 
 
 class PlainDisplay:
-    """One line for each end of a job, and now and then one about the running ones."""
+    """One line per finished job, and now and then one about running jobs."""
 
     def __init__(self, verbose: bool = False) -> None:
         self.verbose = verbose
@@ -73,7 +73,7 @@ class PlainDisplay:
         self.say(f"waiting: {why}")
 
     def retried(self, step: Step, outcome: Outcome) -> None:
-        self.say(f"{outcome.status}, started again: {step.label}: {outcome.error}")
+        self.say(f"{outcome.status}, restarted: {step.label}: {outcome.error}")
 
     def end(self) -> None:
         pass
@@ -107,7 +107,7 @@ class PlainDisplay:
 
 
 class QuietDisplay(PlainDisplay):
-    """Says nothing but failures."""
+    """Prints only failures."""
 
     def say(self, text: str) -> None:
         if text.startswith("failed:"):
@@ -220,7 +220,7 @@ class NotebookDisplay(PlainDisplay):
 
 
 def make_display(quiet: bool = False, verbose: bool = False) -> PlainDisplay:
-    """The display that fits where the output goes."""
+    """The right display for where the output goes."""
     if quiet:
         return QuietDisplay()
     if "ipykernel" in sys.modules:

@@ -1,7 +1,7 @@
 """Plan -> executor -> store: hand out what is ready, write down what comes back.
 
-The driver alone appends records. A lock per step lets several drivers share a results folder: who does not get the
-lock waits for the other's result.
+Only the driver appends records. A lock per step lets several drivers share a results folder: a driver that does not
+get the lock waits for the other's result.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ TUNE = "tune"
 LOOK_AGAIN = 1.0
 """Seconds between two looks at what another driver is doing."""
 RETRIES = 2
-"""How often a job is started again within a run, unless the user says otherwise."""
+"""How many times a job is restarted within a run by default."""
 RETRIED: tuple[Status, ...] = ("killed", "lost")
-"""Ends after which a job is started again at once. One that ran out of time or memory is left to the next run: with
-the same limits it would only do so again."""
+"""Ends after which a job is restarted at once. One that ran out of time or memory is left to the next run: with
+the same limits it would only fail again."""
 
 
 class Observer(Protocol):
-    """Who wants to know how the run goes. Displays implement it."""
+    """Is told how the run goes. Displays implement it."""
 
     def begin(self, todo: list[Step], done: int, slots: int) -> None: ...
     def started(self, step: Step) -> None: ...
@@ -59,17 +59,17 @@ class Summary:
     done_before: int = 0
     done: int = 0
     elsewhere: int = 0
-    """Records that another driver finished meanwhile."""
+    """Records finished by another driver meanwhile."""
     not_reached: int = 0
-    """Records for which the budget of time did not suffice."""
+    """Records not reached within the time budget."""
     unfinished: int = 0
-    """Records for which tuning had to give up on a trial; they are among the done ones, and flagged."""
+    """Records whose tuning gave up on a trial; they are counted as done, and flagged."""
     interrupted: bool = False
     failures: list[tuple[Step, Outcome]] = field(default_factory=list)
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether something that was asked for is missing or not whole."""
+        """Whether something requested is missing or incomplete."""
         return bool(self.failures or self.not_reached or self.unfinished)
 
 
@@ -89,7 +89,7 @@ def run_plan(
     budget: float | None = None,
     retries: int = RETRIES,
 ) -> Summary:
-    """Run what is planned and not stored yet. Ctrl-C ends it cleanly, and the next run resumes.
+    """Run what is planned but not stored yet. Ctrl-C ends it cleanly, and the next run resumes.
 
     Args:
         plan: what to run.
@@ -97,8 +97,8 @@ def run_plan(
         start_executor: called only if there is something to run.
         observer: is told how it goes.
         fail_fast: stop at the first failure.
-        budget: seconds after which no further job is started.
-        retries: how often a job is started again whose worker was killed or lost.
+        budget: seconds after which no new job starts.
+        retries: how many times to restart a job whose worker was killed or lost.
     """
     execution = Execution(plan, store, observer, fail_fast=fail_fast, budget=budget, retries=retries)
     try:
@@ -111,7 +111,7 @@ def run_plan(
 
 @contextmanager
 def _one_interruption() -> Iterator[None]:
-    """Ctrl-C (or a scheduler's SIGTERM) once ends the run cleanly; more of them cannot disturb the cleaning up."""
+    """The first Ctrl-C (or a scheduler's SIGTERM) ends the run cleanly; further ones cannot disturb the cleanup."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -132,7 +132,7 @@ def _one_interruption() -> Iterator[None]:
 
 @dataclass
 class Running:
-    """A job that an executor has, and whose it is."""
+    """A job that an executor has, and its step."""
 
     step: Step
     lock: Lock
@@ -180,7 +180,7 @@ class Execution:
         self.places: dict[str, str | float] = {"store": str(store.root), "cache": str(cache_dir().absolute())}
         self.fail_fast = fail_fast
         self.deadline = None if budget is None else time.monotonic() + budget
-        # Baselines and small tables come first: there should be something to read after a minute.
+        # Baselines and small tables come first, so that there is something to read after a minute.
         self.agenda = Agenda(sorted(what_to_do(plan, store).values(), key=_urgency))
         self.brought_back = time.monotonic()
         self.outdated = {
@@ -245,7 +245,7 @@ class Execution:
     # Starting.
 
     def _start_ready(self, executor: Executor) -> dict[str, int]:
-        """Start what can start; how many jobs of each kind only want for room."""
+        """Start what can start; returns how many jobs of each kind only wait for room."""
         ready: Counter[str] = Counter()
         if self.deadline is not None and time.monotonic() > self.deadline:
             self._stop_starting()
@@ -292,7 +292,7 @@ class Execution:
                 self.hungry.pop(key, None)
 
     def _take_lock(self, key: str) -> Lock | None:
-        """The right to work on a key; None if another driver has it, and it is tried again later."""
+        """The right to work on a key; None if another driver has it, to be tried again later."""
         lock = self.store.lock(key)
         if not lock.take():
             return None
@@ -392,7 +392,7 @@ class Execution:
     def _take_events(self, executor: Executor) -> None:
         for event in executor.wait(LOOK_AGAIN):
             running = self.running.get(event.key)
-            if running is None:  # it came late, or twice: whoever sent it has no claim on our attention
+            if running is None:  # late or duplicate: ignore it
                 continue
             self.signs.heard(event)
             if event.outcome is not None:
@@ -512,7 +512,7 @@ class Execution:
         self._settle(study.step.key)
 
     def _give_up(self, step: Step, broken: str) -> None:
-        """A step whose need has failed fails with it."""
+        """Fail a step because a step that it needs has failed."""
         self.agenda.start(step.key)
         cause = self.failed[broken]
         label = self.plan.steps[broken].label

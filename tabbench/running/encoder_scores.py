@@ -1,4 +1,4 @@
-"""Label-free scores of an encoder, so that one can ask of a results folder which of them tells what it is worth."""
+"""Label-free scores of an encoder, so that a results folder can show which of them predict its quality."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def environment(context: Context, distributions: Iterable[str] = ()) -> Environm
 
 
 def reset_peak_memory() -> None:
-    """Let the peak be that of this job, not of an earlier one in the same process."""
+    """Reset the peak, so that it belongs to this job and not to an earlier one in the same process."""
     try:
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     except OSError:  # not Linux: the peak is then that of the process

@@ -10,9 +10,9 @@ from tabbench.registry import Entry, Registry
 
 
 def take_settings(settings: PluginSettings, entry: Entry, registry: Registry) -> Settings:
-    """Take the settings of executors out of all settings: how a run is done is no part of what is run.
+    """Separate the settings of executors from the rest: how a run is executed is not part of what is run.
 
-    Those of other executors than ``entry`` go unused: an experiment file may have them for several clusters.
+    Settings of executors other than ``entry`` are ignored: an experiment file may have them for several clusters.
     """
     taken: Settings = {}
     for name in list(settings):
@@ -24,7 +24,7 @@ def take_settings(settings: PluginSettings, entry: Entry, registry: Registry) ->
 
 
 def refuse_unused(names: Iterable[str], entry: Entry, registry: Registry) -> None:
-    """Refuse a setting that was typed for an executor which takes no part: it would have no effect."""
+    """Refuse a setting given for an executor that is not used: it would have no effect."""
     for name in names:
         if name.lower() != entry.name and name.lower() in registry.names("executor"):
             raise UsageError(f"--set {name}: this run uses --executor {entry.name}")

@@ -92,12 +92,12 @@ def _checked(representation: Representation, n_rows: int) -> NDArray[np.float32]
 
 
 def pretraining_rows(split: SplitData) -> Table:
-    """What a method is pretrained on: all training rows, and those that never had a label."""
+    """The rows for pretraining: all training rows, and rows that never had a label."""
     return split.train_rows if split.unlabelled is None else split.train_rows.join(split.unlabelled)
 
 
 def make_probe(split: SplitData) -> Probe:
-    """A linear probe on validation, for methods that choose among their own weights. It sees kept labels only."""
+    """A linear probe on validation, for methods that choose among their own weights. It only sees visible labels."""
     limit = 10_000
     train = as_table(split.train.features)
     chosen = np.arange(len(train))

@@ -1,4 +1,4 @@
-"""Fit a pipeline for good: on all labelled rows, or exactly as a record's model was fitted."""
+"""Fit a final pipeline: on all labelled rows, or exactly as a record's model was fitted."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def fit_pipeline(
     without: Collection[str] = (),
     weighting: Weighting = ALL_ALIKE,
 ) -> Pipeline:
-    """Fit encoder and model on all labelled rows; a tenth of them only decides when to stop.
+    """Fit encoder and model on all labelled rows; a tenth of them is only for early stopping.
 
     ``without`` are columns that decided the split of the benchmark, and are not features.
 
@@ -58,7 +58,7 @@ def fit_pipeline(
     train, validation, encoder = data.train, data.validation, None
     if method is not None:
         if method.entry.plugin.gives != "representation":
-            raise UsageError(f"{method.name!r} trains the model itself, and such a pair cannot be saved yet")
+            raise UsageError(f"{method.name!r} trains the model itself; such pairs cannot be saved yet")
         encoder = _make(method, registry)
         encoder.device = context.device
         rows, held_out = as_table(train.features), as_table(validation.features)
@@ -89,7 +89,7 @@ def fit_as_recorded(record: Record, plan: Plan, last: Step, store: Store, contex
     """The pipeline of a record's own model: the same rows, seeds and settings, compared by its predictions.
 
     Raises:
-        UsageError: it predicts something else than the record says.
+        UsageError: its predictions differ from the record's.
     """
     limits = Limits(context.threads, context.device)
     for key, step in plan.steps.items():
@@ -98,19 +98,19 @@ def fit_as_recorded(record: Record, plan: Plan, last: Step, store: Store, contex
     payload = last.payload
     assert isinstance(payload, FitPayload)
     if payload.method is not None:
-        raise UsageError(f"{record.ssl} was fine-tuned with {record.model}, and such a pair cannot be saved yet")
+        raise UsageError(f"{record.ssl} was fine-tuned with {record.model}; such pairs cannot be saved yet")
     split = open_job_split(payload)
     features = open_features(payload, store, split)
     learner = train_learner(payload, features, split, store, replace(context, root_seed=payload.seed))
     if isinstance(learner, JointMethod):
-        raise UsageError(f"{record.ssl!r} trains the model itself, and such a pair cannot be saved yet")
+        raise UsageError(f"{record.ssl!r} trains the model itself; such pairs cannot be saved yet")
     _refuse_unsaved(learner)
     predictions = np.ascontiguousarray(learner.predict(features.test).astype(np.float32, copy=False))
     found = hashlib.sha256(predictions.tobytes()).hexdigest()
     if record.hashes is None or found != record.hashes.predictions:
         raise UsageError(
-            "the model fitted now predicts something else than the record: other code, libraries or machine; "
-            "leave --as-recorded out to fit on all rows"
+            "the refitted model's predictions differ from the record's: different code, libraries or machine; "
+            "omit --as-recorded to fit on all rows"
         )
     encoder = _encoder_of(plan, payload, store, context.device)
     return Pipeline(

@@ -1,4 +1,4 @@
-"""How long a run may take: from what similar steps took before, or from a few epochs of each training."""
+"""Estimate how long a run takes: from similar stored steps, or from a few epochs of each training."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tabbench.running.launch import Launcher
 from tabbench.running.resources import jobs_at_a_time
 
 CALIBRATION_TIMEOUT = 30.0
-"""Seconds after which a training that has not ended one epoch on few rows counts as unknown."""
+"""Seconds after which a training that has not finished one epoch on few rows counts as unknown."""
 
 
 def trained_by(step: Step) -> Address:
@@ -45,7 +45,7 @@ class Timings:
     """What similar steps took on this machine, from the records of a results folder."""
 
     about = "about"
-    source = "scaled by table size from what is stored here"
+    source = "scaled by table size from steps stored here"
 
     def __init__(self, store: Store) -> None:
         self.seconds: dict[tuple[str, str], list[float]] = {}
@@ -93,10 +93,10 @@ class Timings:
             return "nothing to run"
         if not any(known):
             return (
-                "time: unknown, as nothing similar is stored here; --calibrate measures a few epochs of each training"
+                "time: unknown, because nothing similar is stored here; --calibrate times a few epochs of each training"
             )
         missing = len(estimates) - len(known)
-        beside = f", and {missing} step(s) of which nothing is known" if missing else ""
+        beside = f", and {missing} step(s) of unknown length" if missing else ""
         return f"time: {self.about} {duration(sum(known) / slots)} with {slots} job(s) at a time, {self.source}{beside}"
 
 

@@ -1,8 +1,8 @@
-"""What becomes of a representation while it is learned: metrics over epochs, maps, and the tokens of a row.
+"""How a representation develops during training: metrics by epoch, maps, and the tokens of a row.
 
 After the T-JEPA paper, "Discussion": divergence, distance and uniformity of the embeddings of a fixed sample of
 training rows, two-dimensional maps of it, the tokens of one row at critical moments of the training, and the training
-loss with and without some part of the method. Nothing is stored as a result: this is for looking.
+loss with and without some part of the method. Nothing is stored as a result; this is for inspection only.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ class Inspection:
     data: str
     snapshots: list[Snapshot]
     training: dict[str, list[float | None]]
-    """Curves that the training itself has told, by epoch."""
+    """Curves reported by the training itself, by epoch."""
     target: TargetShape
     rankings: Rankings | None = None
     ablation: dict[str, Inspection] = field(default_factory=dict)
     """The same with another setting."""
     source: str = ""
-    """Where the encoder is from, if it was not trained for this."""
+    """Where the encoder comes from, if it was not trained for this."""
 
     def to_json(self) -> InspectionShape:
         """What the page draws."""
@@ -112,7 +112,7 @@ def _numbers(array: NDArray[Any]) -> list[list[float | None]]:
 def inspect_training(
     method: SSLMethod, split: SplitData, context: Context, n_snapshots: int, tell: Callable[[Snapshot], None]
 ) -> tuple[list[Snapshot], dict[str, list[float | None]]]:
-    """Pretrain ``method``, and look at it before the first epoch and then about ``n_snapshots`` times.
+    """Pretrain ``method`` and inspect it before the first epoch and then about ``n_snapshots`` times.
 
     Returns:
         what was seen, and the curves of the training.
@@ -139,7 +139,7 @@ def inspect_training(
 def inspect_stored(
     method: SSLMethod, split: SplitData, context: Context, tell: Callable[[Snapshot], None]
 ) -> tuple[list[Snapshot], dict[str, list[float | None]]]:
-    """Look at a stored encoder, and at the same one untrained; nothing is trained."""
+    """Inspect a stored encoder and the same one untrained, without training."""
     train = _table(split.train.features)
     sample = _sample(train, context)
     before = take_snapshot(_initialised(method, train, context), sample, split, 0)
@@ -175,7 +175,7 @@ def describe_target(split: SplitData, context: Context, name: str) -> TargetShap
 def take_snapshot(
     method: SSLMethod, sample: Table, split: SplitData, epoch: int, before: Snapshot | None = None
 ) -> Snapshot:
-    """Look at the encoder as it is; the map is turned like the one ``before``."""
+    """Inspect the current encoder; the map is rotated to match the one ``before``."""
     embeddings = torch.from_numpy(np.array(method.encode(sample).array))
     flat = embeddings.flatten(1).double()
     centred = flat - flat.mean(0)
@@ -214,7 +214,7 @@ def effective_rank(sizes: torch.Tensor) -> float:
 
 
 def turned(coordinates: torch.Tensor, before: Snapshot | None) -> torch.Tensor:
-    """A map, turned and mirrored to lie as the one before: principal components have no sign of their own."""
+    """A map rotated and mirrored to match the one before: the sign of principal components is arbitrary."""
     if before is None:
         return coordinates
     u, _, v = torch.linalg.svd(coordinates.t() @ torch.from_numpy(before.map).double())

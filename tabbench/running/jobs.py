@@ -1,4 +1,4 @@
-"""One job in this process: the public way to run it, whatever brought it here."""
+"""The public way to run one job in this process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tabbench.data.cache import CACHE_VARIABLE
 from tabbench.errors import ArtefactError, DeadlineReached, Evicted, Pruned, TabbenchError, plugin_line
 
 Report = Callable[[int, int, dict[str, float]], None]
-"""Hears how far a training is: epoch, epochs in all, metrics."""
+"""Receives progress: epoch, total epochs, metrics."""
 
 
 def run_job(
@@ -29,8 +29,8 @@ def run_job(
 
     Args:
         job: as a driver submits it; it names its results folder and its cache.
-        limits: threads, device and time. The memory is for the caller to watch: a process cannot watch itself.
-        report: hears how far it is; may raise ``Pruned`` or ``Evicted`` to end it.
+        limits: threads, device and time. The caller must watch the memory: a process cannot watch itself.
+        report: receives progress; may raise ``Pruned`` or ``Evicted`` to end the job.
         interrupt: called often, also inside an epoch, for the same purpose.
     """
     import numpy as np
@@ -42,7 +42,7 @@ def run_job(
     from tabbench.running.steps import do_job
     from tabbench.running.surroundings import Surroundings
 
-    # The plan decides, not the executor: other threads would give other results under the same key.
+    # The plan decides, not the executor: a different number of threads would change results under the same key.
     limits = replace(limits, threads=job.payload.get("threads", limits.threads))
     torch.set_num_threads(limits.threads)
     threadpoolctl.threadpool_limits(limits.threads, user_api="blas")
@@ -89,7 +89,7 @@ def _failure(status: Status, error: BaseException) -> Outcome:
 
 @functools.cache
 def cpu_model() -> str:
-    """The processor's name, as far as the system tells."""
+    """The processor's name, if the system tells it."""
     try:
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith(("model name", "Model\t")):

@@ -4,7 +4,7 @@ The worker's whole tree of processes ends when the driver is gone or closes the 
 worker is, and when the worker itself ends. Children that left the worker's session are found too: on Linux, the keeper
 inherits them when their parents die.
 
-Nothing of tabbench is imported: a keeper is small and starts at once.
+It does not import tabbench: a keeper is small and starts at once.
 """
 
 import contextlib
@@ -111,7 +111,7 @@ def descendants(root: int) -> list[int]:
 
 
 def _leave(status: int) -> None:
-    """End as the worker did."""
+    """End the way the worker did."""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -1,4 +1,4 @@
-"""Where and with what limits jobs run: the executor, its settings, and what each job may use."""
+"""Where jobs run and with what limits: the executor, its settings, and what each job may use."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Launcher:
         return self.start.describe(self.site(store), self.config)
 
     def detach(self, command: Sequence[str], store: Store) -> str:
-        """Start a driver that outlives this process; where it runs."""
+        """Start a driver that outlives this process; returns where it runs."""
         return self.start.detach(command, self.site(store), self.config)
 
     def site(self, store: Store) -> Site:

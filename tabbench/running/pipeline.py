@@ -1,4 +1,4 @@
-"""A pipeline to use: encoder and model fitted for good, saved without pickle, and predictions for new rows."""
+"""A deployable pipeline: final encoder and model, saved without pickle, with predictions for new rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ AnyEncoder = SSLMethod | JointMethod
 
 @dataclass
 class Pipeline:
-    """An encoder (or none), a model, and what is known of the table they were fitted on."""
+    """An encoder (or none), a model, and what is known about the table they were fitted on."""
 
     schema: Schema
     task: Task
@@ -57,7 +57,7 @@ class Pipeline:
         return pd.concat(parts) if parts else self._to_frame(self._empty(), frame.index)
 
     def surprises(self, frame: pd.DataFrame) -> list[str]:
-        """What is unusual about new rows, in sentences: columns that are not used, levels that were never seen."""
+        """Notes on new rows: unused columns, unseen levels."""
         notes = []
         extra = [str(name) for name in frame.columns if name not in (*self.schema.names, self.target)]
         if extra:
@@ -66,7 +66,7 @@ class Pipeline:
         for number, name in enumerate(self.schema.categorical):
             unknown = int((table.categorical[:, number] == FIRST_LEVEL - 1).sum())
             if unknown:
-                notes.append(f"{name}: {unknown} rows have a value that no training row had")
+                notes.append(f"{name}: {unknown} rows have a value not seen in training")
         return notes
 
     def _predict(self, frame: pd.DataFrame) -> pd.DataFrame:
@@ -146,7 +146,7 @@ def load(folder: str | Path, device: str = "cpu", plugins: tuple[str | Path, ...
             about=about["about"],
         )
     except (KeyError, TypeError, AttributeError, ValueError, RuntimeError) as error:
-        raise UsageError(f"{folder} does not hold a pipeline that can be loaded: {_one_line(error)}") from None
+        raise UsageError(f"{folder} cannot be loaded as a pipeline: {_one_line(error)}") from None
 
 
 def _read_about(folder: Path) -> JsonObject:
@@ -195,6 +195,6 @@ def read_rows(path: Path, pipeline: Pipeline) -> pd.DataFrame:
             numbers = pd.to_numeric(frame[name], errors="coerce")
             if numbers.isna().sum() > frame[name].isna().sum():
                 bad = frame[name][numbers.isna() & frame[name].notna()].iloc[0]
-                raise DataError(f"{path}: column {name!r} must hold numbers, and has {str(bad)[:40]!r}")
+                raise DataError(f"{path}: column {name!r} must hold numbers, but has {str(bad)[:40]!r}")
             frame[name] = numbers
     return frame

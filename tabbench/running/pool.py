@@ -7,7 +7,7 @@ processes of that command is not enough)::
         def command(self, worker):
             return ["nice", *super().command(worker)]
 
-One that reaches its workers by something else than a pipe overrides ``start_worker``.
+An executor that does not reach its workers through a pipe overrides ``start_worker``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tabbench.running.resources import jobs_at_a_time
 CHECK_EVERY = 0.1
 """Seconds between two looks at the memory and time of running jobs."""
 JOBS_PER_WORKER = 100
-"""A worker that has done so many jobs is replaced, in case libraries leak."""
+"""A worker is replaced after this many jobs, in case libraries leak."""
 
 
 class PoolWorker(ABC):
@@ -44,7 +44,7 @@ class PoolWorker(ABC):
     def __init__(self, number: int, flavour: str = "") -> None:
         self.number, self.flavour = number, flavour
         self.about: Message = {}
-        """What it said of itself in its hello: host, cpu, cuda, mps, version."""
+        """What its hello contained: host, cpu, cuda, mps, version."""
         self.job: Job | None = None
         self.done = 0
         self.ready = False
@@ -116,16 +116,16 @@ class PipeWorker(PoolWorker):
 
 
 class WorkerPool(Executor):
-    """Keeps as many warm workers as there is work for. One that dies costs its own job and nothing else."""
+    """Keeps as many warm workers as there is work for. If one dies, only its own job is affected."""
 
     prewarm: ClassVar[bool] = False
     """Start all workers at once, whether there is work for them or not."""
     idle_seconds: float = float("inf")
-    """A worker without work gives its place back after so long."""
+    """Seconds after which an idle worker is released."""
     remote: ClassVar[bool] = False
     """Workers are on other machines: each proves first that it sees the results folder."""
     failed_starts: ClassVar[int] = 1
-    """So many workers in a row may die before their hello, before the run is given up."""
+    """The run ends if this many workers in a row die before their hello."""
 
     def __init__(self, site: Site, config: AnyConfig | None = None, **settings: Any) -> None:
         super().__init__(site, config, **settings)
@@ -144,7 +144,7 @@ class WorkerPool(Executor):
 
     @property
     def slots(self) -> int:
-        """As many as the user said, or one per core of this machine."""
+        """The number the user gave, or one per core of this machine."""
         return self.site.slots or jobs_at_a_time(self.site.limits.threads)
 
     def command(self, worker: PipeWorker) -> list[str]:
@@ -160,7 +160,7 @@ class WorkerPool(Executor):
         worker.process.kill_tree()
 
     def flavour(self, kind: str) -> str:
-        """Jobs of kinds with the same flavour share workers; others have workers of their own."""
+        """Kinds of jobs with the same flavour share workers."""
         return ""
 
     def limits(self, job: Job, worker: PoolWorker) -> Limits | None:
@@ -270,7 +270,9 @@ class WorkerPool(Executor):
             raise UsageError(f"--device {wanted}: {where} has none, or its torch was built without it")
         if self.remote and hello.get("version") != __version__:
             theirs = hello.get("version")
-            raise UsageError(f"node {worker.node} has tabbench {theirs}, but this is {__version__}: install the same")
+            raise UsageError(
+                f"node {worker.node} has tabbench {theirs}, but this is {__version__}: install the same version"
+            )
         if self.remote:
             worker.send({"see": [str(self._make_token()), str(self.site.cache)]})
         else:

@@ -1,6 +1,6 @@
-"""A worker process on this machine, and the job it is at. Its limits hold here.
+"""A worker process on this machine and its current job. Limits are enforced here.
 
-Whoever wants a warm worker nearby uses this: the pool of the local executor, a Ray actor, a SLURM job.
+Used wherever a local warm worker is needed: the pool of the local executor, a Ray actor, a SLURM job.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tabbench.values import JsonObject
 GRACE = 2.0
 """Seconds beyond the timeout in which a job may notice the deadline itself, before it is killed."""
 TAIL = 4000
-"""So many last characters of the log are kept when a worker dies."""
+"""Characters of the log's end that are kept when a worker dies."""
 JOIN = 2.0
 """Seconds to wait for threads and processes that should end at once."""
 KEEPER = Path(__file__).with_name("keeper.py")
@@ -65,7 +65,7 @@ class WorkerProcess:
             command: see ``worker_command``.
             environment: added to what this process has.
             log: where it writes what jobs print.
-            tell: gets each message, from a thread of its own.
+            tell: receives each message, in a separate thread.
             kill: ends it with all its children, if killing its tree of processes is not enough.
         """
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -123,7 +123,7 @@ class WorkerProcess:
             self.send(message)
 
     def watch(self) -> None:
-        """Look whether it lives and keeps its limits; to be called several times a second."""
+        """Check that it is alive and within its limits; call it several times a second."""
         if self._buried:
             return
         if self.process.poll() is not None:
@@ -217,7 +217,7 @@ class WorkerProcess:
         return None
 
     def _death(self) -> Outcome:
-        """What to say of a worker that ended without a word."""
+        """The message for a worker that ended silently."""
         code = self.process.returncode
         name = signal.Signals(-code).name if code is not None and code < 0 else f"exit code {code}"
         if name == "SIGKILL" and count_oom_kills() > self.oom_kills:
@@ -229,7 +229,7 @@ class WorkerProcess:
 
 
 def count_oom_kills() -> int:
-    """How often the kernel has killed for want of memory in our cgroup; 0 where that is not known."""
+    """How many times the kernel has killed for lack of memory in our cgroup; 0 if unknown."""
     try:
         group = Path("/proc/self/cgroup").read_text(encoding="ascii").rpartition("::")[2].strip()
         events = (Path("/sys/fs/cgroup") / group.lstrip("/") / "memory.events").read_text(encoding="ascii")
@@ -239,7 +239,7 @@ def count_oom_kills() -> int:
 
 
 def read_tail(log: Path) -> str:
-    """The last words of a worker."""
+    """The last lines of a worker's log."""
     try:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

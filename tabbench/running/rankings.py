@@ -1,4 +1,4 @@
-"""Which features stand out, by several measures, and how far these agree.
+"""Which features stand out by several measures, and how well the measures agree.
 
 After the T-JEPA paper, "Identifying relevant features": the variance of each feature's token beside what boosted trees
 find important. The sensitivity of an embedding to each feature is ours: it needs no tokens, so every method has it.
@@ -23,7 +23,7 @@ TREES = 200
 ROWS = 300
 """Rows whose embeddings are watched while a feature is shuffled."""
 MOST = 200
-"""With more features than this, nothing is ranked: each would be encoded once more."""
+"""With more features than this, nothing is ranked: each would need another encoding."""
 REPEATS = 3
 """How often a feature is shuffled for its permutation importance."""
 

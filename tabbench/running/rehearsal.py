@@ -1,4 +1,4 @@
-"""A job that only pretends: it reports, then ends well or badly. Checks of executors run it."""
+"""A dummy job for checks of executors: it reports, then succeeds or fails."""
 
 from __future__ import annotations
 

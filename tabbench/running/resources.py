@@ -13,12 +13,12 @@ def available_cores() -> int:
 
 
 def jobs_at_a_time(threads: int) -> int:
-    """How many jobs with so many threads have a core for each of them."""
+    """How many jobs fit on the cores with this many threads each."""
     return max(1, available_cores() // threads)
 
 
 def pick_device(name: str) -> str:
-    """``auto`` as the best device that is there; a device that is not there is an error."""
+    """``auto`` as the best available device; an unavailable device is an error."""
     import torch
 
     found = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}

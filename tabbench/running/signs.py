@@ -1,4 +1,4 @@
-"""How a run goes, told to the results folder: ``tabbench status`` reads it, and other drivers see who lives."""
+"""Write a run's status to the results folder, for ``tabbench status`` and for other drivers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EXPLAIN_AGAIN = 600.0
 
 
 class Signs:
-    """Watches a run, and writes now and then what it has seen."""
+    """Watches a run and writes its status now and then."""
 
     def __init__(self, store: Store, todo: list[Step]) -> None:
         self.presence = store.presence = Presence(store.root)
@@ -85,7 +85,7 @@ class Signs:
         self.jobs[event.key] = job
 
     def explain_waiting(self, executor: Executor, ready: Mapping[str, int]) -> str:
-        """Why nothing starts, if that has been so for a minute; empty if all is well, or if it was just said."""
+        """Why nothing has started for a minute; empty if all is well, or if it was just said."""
         now = time.monotonic()
         if not ready or len(self.jobs) >= executor.slots or now - self.submitted_at < EXPLAIN_AFTER:
             return ""

@@ -76,7 +76,7 @@ Reporter = Callable[[int, int, dict[str, float]], None]
 
 @dataclass(frozen=True)
 class TrialResult:
-    """What a trial found out, by validation alone."""
+    """The result of a trial, from validation alone."""
 
     seconds: float
     value: float | None
@@ -116,7 +116,7 @@ def do_job(
     interrupt: Callable[[], None] | None = None,
     surroundings: Surroundings | None = None,
 ) -> JsonObject:
-    """Do the work of a job. The result is JSON; artefacts are in the store. ``tabbench.run_job`` is for the public."""
+    """Do the work of a job. The result is JSON; artefacts are in the store. ``tabbench.run_job`` is the public way."""
     surroundings = surroundings or Surroundings()
     context = Context(
         root_seed=int(job.payload["seed"]),
@@ -207,7 +207,7 @@ def _finetuned(address: Address, split: SplitData, context: Context) -> Callable
 class Reports:
     """The scores that a pretraining reports to a tuner, kept beside its checkpoint.
 
-    A training that goes on after a kill tells them again: the tuner judges it by its whole curve, as if nothing had
+    A training that resumes after a kill reports them again: the tuner judges it by its whole curve, as if nothing had
     happened.
     """
 
@@ -264,7 +264,7 @@ def encode(key: str, payload: EncodePayload, store: Store, context: Context, sur
 
 
 def trial(payload: FitPayload, store: Store, context: Context) -> TrialResult:
-    """Train a downstream model and score it on validation alone: the test part plays no part in tuning."""
+    """Train a downstream model and score it on validation alone: tuning never uses the test part."""
     split = open_job_split(payload)
     features = open_features(payload, store, split)
     started = time.perf_counter()
@@ -374,7 +374,7 @@ def train_learner(
 
 
 def _told(diagnostics: Diagnostics, surroundings: Surroundings) -> Diagnostics:
-    """What training had to say, and what it changed beyond its own work."""
+    """What training reported, and what it changed beyond its own work."""
     changes = surroundings.changes()
     return {**_json_values(diagnostics), **({"surroundings": changes} if changes else {})}
 
@@ -382,7 +382,7 @@ def _told(diagnostics: Diagnostics, surroundings: Surroundings) -> Diagnostics:
 def _open_encoder(
     payload: FitPayload, method: Address, model: DownstreamModel, split: SplitData, store: Store, context: Context
 ) -> TrainableEncoder:
-    """The stored encoder that goes on learning; a trial of a backbone has none yet, and pretrains it."""
+    """The stored encoder to fine-tune; a trial of a backbone has none yet and pretrains it."""
     found = load_class(method)
     options = {"model": model} if issubclass(found, BackboneMethod) else {}
     if payload.encoder:

@@ -1,4 +1,4 @@
-"""A study while it runs: which trials are stored, which run, which come next."""
+"""A running study: which trials are stored, which are running, which come next."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class OpenStudy:
     """The trials of one study, by jobs and records."""
 
     def __init__(self, step: Step, store: Store, lock: Lock, marks: Sequence[str] = ()) -> None:
-        """Open a study and take over what is stored of it.
+        """Open a study and load its stored trials.
 
         Args:
             step: the study in the plan.
@@ -144,7 +144,7 @@ class OpenStudy:
         return self.study.finished or (self.stopped and all(trial.finished for trial in self.study.trials))
 
     def stop(self) -> None:
-        """Propose nothing any more."""
+        """Stop proposing trials."""
         self.stopped = True
         self._delayed.clear()
 
@@ -194,7 +194,7 @@ class OpenStudy:
         trial = self.trials[event.key][0]
         if event.score is None or trial.finished or not self.study.report(trial, event.step, event.score):
             return False
-        # Decided here and now: whether the job hears of it before it ends must not change the study.
+        # Decided now: whether the job learns of it before it ends must not change the study.
         trial.status = "pruned"
         return True
 
@@ -213,7 +213,7 @@ class OpenStudy:
         elif outcome.status == "ok" and outcome.result.get("value") is None:
             outcome = Outcome("failed", error="it has no finite score on validation")
         self.outcomes[step.key] = outcome
-        # How far it had come when it was killed is chance: nobody else is judged by it.
+        # How far it got before it was killed is chance, so other trials are not judged by it.
         reports = self.trials[step.key][0].reports if outcome.is_final else {}
         records = []
         for trial in self.trials[step.key]:

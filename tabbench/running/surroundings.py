@@ -1,8 +1,8 @@
-"""What a job must leave as it found it: the state that all jobs of a warm worker share.
+"""State that all jobs of a warm worker share, and that a job must not change.
 
 A method that calls ``torch.set_default_dtype`` or changes the working directory would change the results of the
-innocent jobs after it. So each job is compared with before; what it changed is put right, its worker is replaced, and
-its record is flagged.
+innocent jobs after it. So the state after each job is compared with the state before. Changes are undone, the worker is
+replaced, and the record is flagged.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import torch
 
 @dataclass(frozen=True)
 class Aspect:
-    """One piece of the state, how it is read and how it is put back."""
+    """One piece of the state, with how to read and restore it."""
 
     name: str
     read: Callable[[], Any]
@@ -144,11 +144,11 @@ class Surroundings:
         self._filters = list(warnings.filters)
 
     def changes(self) -> list[str]:
-        """What is not as it was, for people: ``torch's threads: 1 became 4``."""
+        """What has changed, in words: ``torch's threads: 1 became 4``."""
         return [_describe(aspect.name, self._before[aspect], now) for aspect, now in self._changed()]
 
     def put_right(self) -> list[str]:
-        """Make everything as it was; what had been changed."""
+        """Restore everything; returns what had changed."""
         changed = self._changed()
         for aspect, _ in changed:
             with contextlib.suppress(Exception):  # it cannot be put back: its worker is replaced anyway

@@ -1,4 +1,4 @@
-"""What makes a result unbelievable. A flagged record is kept, and left out of tables, which say so."""
+"""Checks for results that cannot be right. A flagged record is kept; tables leave it out and say so."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ CHANGED_PROCESS = "changed the state of its process"
 EPOCHS = ("epochs", "n_epochs", "loss", "train_loss")
 """Diagnostics that count epochs, or have a value for each."""
 FEW_ROWS = 20
-"""On fewer test rows the same class for all of them is nothing to wonder at."""
+"""With fewer test rows, predicting the same class for all of them is not suspicious."""
 RARE_ELSE = 0.9
-"""Where a class has this share of the training rows, the best answer is often that class for every row."""
+"""If a class has this share of the training rows, predicting it for every row is often best."""
 
 
 def check_representation(sample: NDArray[np.float32], part: str = "train") -> list[str]:
-    """Flags for a sample of encoded rows: values that are no numbers; rows that are all but equal."""
+    """Flags for a sample of encoded rows: non-finite values; nearly equal rows."""
     if not np.isfinite(sample).all():
         return [NON_FINITE]
     return [COLLAPSED] if part == "train" and is_collapsed(torch.from_numpy(sample)) else []
 
 
 def check_predictions(split: SplitData, predicted: dict[str, NDArray[np.float32]]) -> list[str]:
-    """Flags for predictions: values that are no numbers; the same answer for every row; too few of them."""
+    """Flags for predictions: non-finite values; the same answer for every row; too few of them."""
     flags = []
     test = predicted["test"]
     if not all(np.isfinite(values).all() for values in predicted.values()):
@@ -54,7 +54,7 @@ def check_predictions(split: SplitData, predicted: dict[str, NDArray[np.float32]
 
 
 def is_constant(test: NDArray[np.float32], split: SplitData) -> bool:
-    """Whether a model does not look at its rows: the same numbers for all of them, or the same class.
+    """Whether a model ignores its rows: the same numbers for all of them, or the same class.
 
     The same class for all is what one expects on a handful of rows, or where nearly all rows are of that class.
     """
@@ -74,21 +74,21 @@ def note_imbalance(split: SplitData) -> list[str]:
     share = np.bincount(split.train.y).max() / len(split.train.y)
     if share <= RARE_ELSE:
         return []
-    return [f"one class has {share:.0%} of the rows: accuracy cannot tell; try --metric balanced_accuracy or auroc"]
+    return [f"one class has {share:.0%} of the rows, so accuracy says little; try --metric balanced_accuracy or auroc"]
 
 
 def check_scores(split: SplitData, on_validation: Scores, on_test: Scores) -> list[str]:
-    """Flags for the two parts being one: shared rows, or every score the same to the last digit."""
+    """Flags for validation being test: shared rows, or every score identical to the last digit."""
     shared = np.intersect1d(split.rows.validation, split.rows.test).size > 0
     same = len(split.test) >= 50 and on_validation == on_test
     return [VALIDATION_IS_TEST] if shared or same else []
 
 
 def check_training(*diagnostics: Diagnostics) -> list[str]:
-    """Flags for trainings that were over before they began, by the number of epochs they tell of.
+    """Flags for trainings that hardly happened, by the number of epochs they report.
 
-    A plugin can raise flags of its own, for instance for a mode that must not be ranked: ``diagnostics["flags"]``. It
-    is also believed if a curve ``collapsed`` says so of the epoch that was kept (``best_epoch``, or the last).
+    A plugin can raise its own flags, for instance for a mode that must not be ranked: ``diagnostics["flags"]``. A curve
+    ``collapsed`` is also trusted for the epoch that was kept (``best_epoch``, or the last).
     """
     flags = {str(flag) for told in diagnostics for flag in told.get("flags", [])}
     for told in diagnostics:

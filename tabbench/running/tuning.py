@@ -1,9 +1,9 @@
-"""Bayesian tuning with Optuna, which lives here and nowhere else.
+"""Bayesian tuning with Optuna, which is used only here.
 
 A study is a sequence of trials, each a job like any other. What it proposes depends on the study's key, the number of
-the trial and the trials of earlier batches, and on nothing else: neither on how many jobs run at a time, nor on which
-of them ends first, nor on a kill in between. So a study that goes on proposes what it would have proposed. Finished
-trials are records of the store; a study in memory is made from them.
+the trial and the trials of earlier batches, and on nothing else: not on how many jobs run in parallel, which of them
+ends first, or a kill in between. So a resumed study proposes what it would have proposed anyway. Finished trials are
+records of the store; a study in memory is rebuilt from them.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
     import optuna
 
 BATCH = 4
-"""Trials that are proposed together: as many jobs of a study can run at a time."""
+"""Trials proposed together: the number of jobs of a study that can run in parallel."""
 STARTUP_TRIALS = 8
 """Trials (the defaults and random ones) before the model of a sampler is used."""
 PRUNE_AFTER = 8
-"""Trials that are never given up early."""
+"""Trials that are never stopped early."""
 WARM_UP = 4
 """Epochs of a trial before it may be given up, at least."""
 WARM_UP_SHARE = 0.25
 """A trial may be given up after this share of the usual training. In the first rounds of boosting the largest learning
 rate is always ahead, and it is not the best in the end."""
 ATTEMPTS = 500
-"""How often a sampler may propose settings that the Config refuses, such as heads that do not divide a width."""
+"""How many times a sampler may propose settings that the Config refuses, such as heads that do not divide a width."""
 
 
 @dataclass
 class Trial:
-    """One set of settings and what became of it."""
+    """One set of settings and its outcome."""
 
     number: int
     config: Settings
@@ -60,7 +60,7 @@ class Trial:
 
 
 class Study:
-    """Proposes settings and remembers how good they were."""
+    """Proposes settings and remembers their scores."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Study:
 
     @property
     def best(self) -> Trial | None:
-        """The finished trial with the highest value; of equal ones the first."""
+        """The finished trial with the highest value; the first on ties."""
         good = [trial for trial in self.trials if trial.status == "ok" and trial.value is not None]
         return max(good, key=lambda trial: (trial.value, -trial.number), default=None)
 

@@ -1,7 +1,7 @@
 """The process that runs jobs: ``python -m tabbench.running.worker LOGFILE``.
 
-It imports torch once and takes one job after the other, so that only the first waits for the import. What a job
-itself prints goes to the log file. The protocol is JSON, one object per line; docs/executors.md has it in full.
+It imports torch once and runs one job after another, so that only the first waits for the import. What a job prints
+goes to the log file. The protocol is JSON, one object per line; docs/executors.md has it in full.
 
 On standard input:
 
@@ -40,7 +40,7 @@ from tabbench.running.jobs import cpu_model, run_job
 from tabbench.values import JsonObject
 
 REPORT_EVERY = 0.2
-"""Seconds between two progress messages: a fast training must not drown its driver."""
+"""Seconds between progress messages: a fast training must not flood its driver."""
 SEE_WITHIN = 10.0
 """Seconds in which a file of another machine must have become visible."""
 
@@ -80,7 +80,7 @@ class Worker:
 
     def run(self) -> None:
         threading.Thread(target=self.listen, daemon=True).start()
-        # Everything that a first job would wait for.
+        # Everything that the first job would wait for.
         import sklearn.metrics  # noqa: F401
         import torch
 

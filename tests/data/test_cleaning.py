@@ -45,8 +45,8 @@ def test_useless_columns_are_dropped_and_named() -> None:
     assert set(cleaned.notes) == {
         "dropped 'same': the same value in every row",
         "dropped 'empty': no value at all",
-        "dropped 'row': it only counts the rows",
-        "dropped 'key': nearly every row has a value of its own, as identifiers have",
+        "dropped 'row': it only numbers the rows",
+        "dropped 'key': nearly every row has a different value, like an identifier",
     }
 
 
@@ -62,7 +62,7 @@ def test_useless_columns_are_dropped_and_named() -> None:
 )
 def test_the_numbers_of_rows_are_dropped_in_whatever_order_they_are(numbers: object) -> None:
     cleaned = clean(load(make_frame(row=numbers)))
-    assert cleaned.notes == ("dropped 'row': it only counts the rows",)
+    assert cleaned.notes == ("dropped 'row': it only numbers the rows",)
 
 
 def test_the_numbers_of_rows_have_gaps_only_because_rows_without_a_target_were_dropped() -> None:
@@ -70,7 +70,7 @@ def test_the_numbers_of_rows_have_gaps_only_because_rows_without_a_target_were_d
     frame["y"] = frame["y"].astype(object)
     frame.loc[[3, 17], "y"] = None
     assert clean(load(frame), drop_unlabelled=True).notes == (
-        "dropped 'row': it only counts the rows",
+        "dropped 'row': it only numbers the rows",
         "dropped 2 rows without a target",
     )
 
@@ -79,17 +79,17 @@ def test_numbers_that_may_identify_rows_are_kept_with_a_word() -> None:
     own = np.random.default_rng(0).choice(10**6, N, replace=False)
     cleaned = clean(load(make_frame(customer_id=own, population=own[::-1], orderId=own, grid=own)))
     assert cleaned.notes == (
-        "'customer_id', 'orderId' kept, with another number in every row: leave out what identifies rows",
+        "'customer_id', 'orderId' kept, though every row has a different number: drop columns that identify rows",
     )
 
 
 def test_a_column_that_tells_the_target_is_named() -> None:
     cleaned = clean(load(make_frame(code=[5.0, np.nan] * 20, other=[1, 1, 2, 2] * 10)))
-    assert cleaned.notes == ("'code' tells the target of every row: is it the answer in other words?",)
+    assert cleaned.notes == ("'code' determines the target of every row: is it the answer in disguise?",)
     price = np.random.default_rng(0).normal(size=N)
     frame = pd.DataFrame({"x": price**2, "euros": 1.1 * price - 3, "cents": -100 * price, "y": price})
     told = clean(load(frame, task="regression")).notes
-    assert told == ("'euros', 'cents' tell, each alone, the target of every row: is it the answer in other words?",)
+    assert told == ("'euros', 'cents' each determine the target of every row: is it the answer in disguise?",)
 
 
 def test_values_that_single_rows_have_tell_nothing() -> None:
@@ -105,13 +105,13 @@ def test_published_columns_stay_and_are_remarked_upon() -> None:
 def test_very_many_levels_are_remarked_upon() -> None:
     levels = [f"v{i}" for i in range(1200)] * 2
     frame = pd.DataFrame({"c": levels, "x": np.random.default_rng(0).normal(size=2400), "y": [0, 1] * 1200})
-    assert clean(load(frame, "c")).notes == ("only the 1,000 most frequent training levels are told apart in 'c'",)
+    assert clean(load(frame, "c")).notes == ("only the 1,000 most frequent training levels are kept apart in 'c'",)
 
 
 def test_infinite_numbers_are_missing() -> None:
     cleaned = clean(load(make_frame(z=[np.inf, -np.inf, 1.0, 2.0] * 10)))
     assert cleaned.frame["z"].isna().sum() == 20
-    assert cleaned.notes == ("20 infinite value(s) of 'z' are taken as missing",)
+    assert cleaned.notes == ("20 infinite value(s) of 'z' are treated as missing",)
 
 
 def test_rows_without_a_target_are_set_aside_for_pretraining_or_dropped() -> None:
@@ -150,14 +150,14 @@ def test_what_a_regression_cannot_use_as_a_target_is_set_aside() -> None:
     regression = make_frame().assign(y=np.linspace(0, 1, N))
     regression.loc[3, "y"] = np.inf
     assert clean(load(regression, task="regression")).notes == (
-        "1 infinite value(s) of 'y' are taken as missing",
+        "1 infinite value(s) of 'y' are treated as missing",
         "1 rows without a target: used by pretraining only",
     )
 
 
 def test_numbers_too_large_for_32_bits_are_named_as_missing() -> None:
     cleaned = clean(load(make_frame(z=[1e308, 1e308, -1e308, -1e308, 1.0, 1.0, 2.0, 2.0] * 5)))
-    assert cleaned.notes == ("20 value(s) beyond 3.4e+38 of 'z' are taken as missing",)
+    assert cleaned.notes == ("20 value(s) beyond 3.4e+38 of 'z' are treated as missing",)
 
 
 def test_dates_with_regular_steps_are_not_row_numbers_and_columns_of_a_split_are_kept() -> None:
@@ -179,10 +179,10 @@ def test_inputs_are_not_changed() -> None:
     [
         (load(make_frame(), target="z"), "there is no target 'z'"),
         (load(make_frame(), "q"), "there is no categorical column 'q'"),
-        (load(make_frame(), "y"), "is the target and cannot be a categorical feature"),
+        (load(make_frame(), "y"), "is the target and cannot also be a categorical feature"),
         (load(make_frame().iloc[:0]), "has columns, but no rows"),
         (load(make_frame().head(9)), "9 rows with a target are too few to split: at least 10"),
-        (load(make_frame()[["y"]]), "no column beside the target"),
+        (load(make_frame()[["y"]]), "no column besides the target"),
         (load(make_frame().assign(y=1)), "the target 'y' has one class only: 1"),
         (load(make_frame().assign(y=1), task="regression"), "the target 'y' has one value only: 1.0"),
         (load(make_frame().assign(y=None)), "the target 'y' has no value at all"),

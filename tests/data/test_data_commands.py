@@ -51,7 +51,7 @@ def test_fetch_of_several_goes_on_after_a_failure() -> None:
     result = run("fetch", "wine", "adult", "--offline")
     assert result.exit_code == 3
     assert "wine" in result.stdout
-    assert "tabbench: adult is not in the cache, and nothing may be downloaded (--offline)." in result.stderr
+    assert "tabbench: adult is not cached, and --offline forbids downloads." in result.stderr
     assert isinstance(run("fetch", "adult", "--offline").exception, DataError)
     assert isinstance(run("fetch", "adlut").exception, UsageError)
 
@@ -63,7 +63,7 @@ def test_import_stores_a_file_under_a_name(csv: Path) -> None:
         "name      rows    numeric    categorical  task       source",
         "wines      178          2              1  3 classes  file wines.csv",
         "note: classification, because the target 'grape' has 3 distinct whole numbers in 178 rows",
-        "note: dropped 'number': it only counts the rows",
+        "note: dropped 'number': it only numbers the rows",
     ]
     assert find_cached("wines") is not None
     as_number = run("import", "wines", csv, "--target", "grape", "--task", "regression", "--json")
@@ -84,7 +84,7 @@ def test_show_says_how_a_file_is_understood_and_leaves_the_cache_alone(csv: Path
         "cellar    categorical          0           2  north 50.0%, south 50.0%",
         "grape     target               0           3  1 39.9%, 0 33.1%, 2 27.0%",
         "note: classification, because the target 'grape' has 3 distinct whole numbers in 178 rows",
-        "note: dropped 'number': it only counts the rows",
+        "note: dropped 'number': it only numbers the rows",
     ]
     assert not cache_dir().exists()
 
@@ -92,7 +92,7 @@ def test_show_says_how_a_file_is_understood_and_leaves_the_cache_alone(csv: Path
 def test_show_knows_names_and_many_columns() -> None:
     result = run("show", "digits")
     assert "1797 rows" in result.stdout.replace(",", "")
-    assert "15 more features are not shown; --json has all" in result.stdout
+    assert "15 more features not shown; --json lists all" in result.stdout
     columns = json.loads(run("show", "digits", "--json").stdout)["columns"]
     assert len(columns) == 65
     assert columns[-1] == {
@@ -106,10 +106,10 @@ def test_show_knows_names_and_many_columns() -> None:
     assert shown.stderr == ""
     absent = shown.exception
     assert isinstance(absent, DataError)
-    assert str(absent) == ("adult is not in the cache, and show downloads nothing: run `tabbench data fetch adult`"), (
+    assert str(absent) == ("adult is not cached, and show does not download: run `tabbench data fetch adult`"), (
         "--offline was not given"
     )
-    assert "show one of them: breast_cancer, diabetes" in str(run("show", "demo").exception)
+    assert "pick one: breast_cancer, diabetes" in str(run("show", "demo").exception)
     assert "are for files" in str(run("show", "wine", "--categorical", "hue").exception)
 
 

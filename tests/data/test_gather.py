@@ -69,8 +69,8 @@ def test_a_rule_that_a_table_does_not_allow_is_refused_before_anything_runs(tmp_
     for rule, message in [
         (make_rule(time="hew"), "wine: there is no column 'hew'. Did you mean: hue?"),
         (make_rule(group="target"), "wine: 'target' is the target and cannot decide the split"),
-        (make_rule(folds="server"), "wine comes without folds: --folds server is for openml/t/ID and suites"),
-        (make_rule(folds=100), "wine: 100 folds of 178 rows: at least two rows are needed in each"),
+        (make_rule(folds="server"), "wine has no folds of its own: --folds server is for openml/t/ID and suites"),
+        (make_rule(folds=100), "wine: 100 folds of 178 rows: each needs at least two rows"),
     ]:
         with pytest.raises(DataError) as caught:
             with_rule(wine, rule)
@@ -104,7 +104,7 @@ def test_a_frame_is_understood_as_a_file_of_the_same_values(tmp_path: Path, regi
         ({"time": "a", "splits": 9}, "at most 8 windows"),
         ({"seeds": 1_000_000_000}, "Bad entry 'seeds' in the experiment: Input should be less than or equal to 10000"),
         ({"task": "regresion"}, "Unknown task 'regresion'. Did you mean: regression?"),
-        ({"drop": ["a"], "numeric": ["a"]}, "'a' is to be dropped, and yet to be used"),
+        ({"drop": ["a"], "numeric": ["a"]}, "'a' is both dropped and used"),
     ],
 )
 def test_what_an_experiment_cannot_ask_for_is_said(given: dict[str, Any], message: str) -> None:
@@ -118,8 +118,8 @@ def test_an_experiment_file_can_say_how_rows_are_split(tmp_path: Path) -> None:
     file.write_text('ssl="none"\nmodel="linear"\nfolds="server"\nduplicates="keep"\ntransductive=false\ndrop=["a"]\n')
     assert make_spec(read_experiment(file)).rule == make_rule(folds="server")
     for line, message in [
-        ("transductive = 1", "transductive = 1: true or false is needed"),
-        ('folds = "many"', "folds = 'many': a whole number is needed"),
+        ("transductive = 1", "transductive = 1: expected true or false"),
+        ('folds = "many"', "folds = 'many': expected a whole number"),
     ]:
         file.write_text(line)
         with pytest.raises(UsageError, match=message):
@@ -178,9 +178,9 @@ def test_records_carry_the_rule_the_notes_and_the_flags_of_the_data(bench: Bench
     random, time = by_rule[None], by_rule["by time when"]
     assert random.notes is not None
     assert time.notes is not None
-    assert "'copy' tells the target of every row: is it the answer in other words?" in random.notes
-    assert any("test rows (" in note and "stand in training too" in note for note in random.notes)
-    assert "test rows stand in training too" in (random.flags or [])
+    assert "'copy' determines the target of every row: is it the answer in disguise?" in random.notes
+    assert any("test rows (" in note and "also occur in training" in note for note in random.notes)
+    assert "test rows also occur in training" in (random.flags or [])
     assert "'when' decides the split and is not a feature" in time.notes
     assert any(note.startswith("only 24 test rows") for note in time.notes)
     assert time.counts is not None

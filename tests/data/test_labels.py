@@ -58,7 +58,7 @@ def test_validation_keeps_the_same_share_but_at_least_32(text: str, rows: int) -
 
 
 def test_budgets_that_the_rows_cannot_have_are_refused() -> None:
-    with pytest.raises(UsageError, match="0.1% of 1000 training rows is less than 2 labels"):
+    with pytest.raises(UsageError, match="0.1% of 1000 training rows is fewer than 2 labels"):
         kept("0.1%")
     with pytest.raises(UsageError, match="there are only 1000 training rows for 2000 labels"):
         kept("2000")

@@ -55,7 +55,7 @@ def test_names_in_any_case_and_groups_are_resolved(registry: Registry) -> None:
     lines: list[str] = []
     [wine] = resolve_data("WINE", registry, progress=lines.append)
     assert wine.name == "wine"
-    assert lines == ["loading wine: chemical analysis of wines of three cultivars"]
+    assert lines == ["loading wine: chemical analysis of wines from three cultivars"]
     manifests = resolve_data("Demo", registry, offline=True, progress=lines.append)
     assert [manifest.name for manifest in manifests] == ["breast_cancer", "diabetes", "digits", "wine"]
     assert len(lines) == 4
@@ -122,7 +122,7 @@ def test_an_imported_table_that_is_gone_or_damaged_is_to_be_imported_again(regis
     with pytest.raises(DataError, match=f"the cached table of mine is damaged .*: {remedy}"):
         read_frame(manifest)
     (cache_dir() / manifest.path).unlink()
-    with pytest.raises(DataError, match=f"mine is not in the cache .*: {remedy}"):
+    with pytest.raises(DataError, match=f"mine is not cached .*: {remedy}"):
         resolve_data("Mine", registry)
     assert import_file("mine", csv, "species", registry) == resolve_data("mine", registry)[0]
 
@@ -168,7 +168,7 @@ def test_a_demo_table_can_be_imported_from_a_copy_of_it(registry: Registry, tmp_
     "change, message",
     [
         (lambda frame: frame.drop(columns="hue"), "there is no column 'hue'"),
-        (lambda frame: frame.assign(more=1), "a column too much: 'more'"),
+        (lambda frame: frame.assign(more=1), "extra column: 'more'"),
         (lambda frame: frame.head(100), "100 rows instead of 178"),
         (lambda frame: frame.assign(hue=frame["hue"] + 0.01), "row 1 has 1.05 in 'hue' instead of 1.04"),
         (lambda frame: frame.assign(hue="red"), "row 1 has red in 'hue' instead of 1.04"),

@@ -80,7 +80,7 @@ def test_a_group_of_half_the_table_is_for_training_and_rows_without_a_group_stan
         assert len(split.test) == pytest.approx(11, abs=3)
     few = np.arange(N) % 3
     assert sorted(sizes(divide(make_rule(group="who"), 0, make_features(who=few), Y, False))) == [66, 67, 67]
-    with pytest.raises(DataError, match="there are 2 groups: at least 3 are needed"):
+    with pytest.raises(DataError, match="2 groups are too few: at least 3 are needed"):
         divide(make_rule(group="who"), 0, make_features(who=np.arange(N) % 2), Y, False)
 
 
@@ -157,7 +157,7 @@ def test_one_moment_is_never_divided() -> None:
     parts = [set(when[part]) for part in (split.train, split.validation, split.test)]
     assert not (parts[0] & parts[1])
     assert not (parts[1] & parts[2])
-    with pytest.raises(DataError, match="too few different moments"):
+    with pytest.raises(DataError, match="too few distinct times"):
         divide(make_rule(time="when"), 0, make_features(when=1.0), Y, False)
     with pytest.raises(DataError, match="the time column 'when' has no value in 2 rows"):
         divide(make_rule(time="when"), 0, make_features(when=[np.nan, np.nan, *range(198)]), Y, False)
@@ -172,7 +172,7 @@ def test_folds_of_the_server_come_repeat_by_repeat() -> None:
     hold_out = divide(make_rule(folds="server"), 4, make_features(), Y, False, folds)
     assert hold_out.test.tolist() == list(range(60))
     assert_disjoint(hold_out)
-    with pytest.raises(DataError, match="comes without folds"):
+    with pytest.raises(DataError, match="has no folds of its own"):
         divide(make_rule(folds="server"), 0, make_features(), Y, False)
 
 
@@ -182,10 +182,10 @@ def test_folds_of_the_server_come_repeat_by_repeat() -> None:
         ({"time": "a", "folds": 5}, "--time and --folds exclude each other"),
         ({"folds": 1}, "at least 2 folds"),
         ({"folds": "many"}, "--folds 'many': write a number of folds, or server"),
-        ({"group": "a", "time": "b"}, "--group goes with random splits and --folds K only"),
+        ({"group": "a", "time": "b"}, "--group works only with random splits and --folds K"),
         ({"group": "a", "duplicates": "group"}, "exclude each other"),
         ({"duplicates": "drop"}, "--duplicates 'drop': write group"),
-        ({"transductive": True}, "--transductive goes with --time, --group or --split-column"),
+        ({"transductive": True}, "--transductive needs --time, --group or --split-column"),
     ],
 )
 def test_rules_that_do_not_exist_are_refused(given: dict[str, Any], message: str) -> None:
@@ -220,13 +220,11 @@ def test_the_column_that_decides_is_not_a_feature() -> None:
 
 def test_rows_in_train_and_test_alike_are_noted_and_from_a_twentieth_on_flagged() -> None:
     frame = make_features(y=Y.astype(str))
-    assert open_with(frame, SplitRule()).notes == (
-        "only 20 test rows: one row more or less changes the score by a lot",
-    )
+    assert open_with(frame, SplitRule()).notes == ("only 20 test rows: a single row changes the score a lot",)
     doubled = pd.concat([frame] * 5, ignore_index=True)
     data = open_with(doubled, SplitRule())
     assert data.notes == (
-        "100 of 100 test rows (100.0%) stand in training too; --duplicates group keeps equal rows on one side",
+        "100 of 100 test rows (100.0%) also occur in training; --duplicates group keeps identical rows on one side",
     )
     assert data.flags == (SHARED_ROWS,)
     together = open_with(doubled, make_rule(duplicates="group"))

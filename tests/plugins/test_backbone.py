@@ -130,11 +130,11 @@ def test_there_is_a_pretraining_for_each_model_and_it_serves_budgets_and_seeds(b
     assert len(plan.records) == 2 * 2 * 2
     assert {(each.model, each.protocol): each.reason for each in plan.skipped} == {
         **{
-            (model, "frozen"): "reconstruct pretrains the model's own backbone, which then goes on learning: "
+            (model, "frozen"): "reconstruct pretrains the model's own backbone, which is then fine-tuned: add "
             "--protocol finetune"
             for model in ("mlp", "resnet")
         },
-        **{("xgboost", p): "xgboost has no backbone that reconstruct could train" for p in ("frozen", "finetune")},
+        **{("xgboost", p): "xgboost has no backbone for reconstruct to train" for p in ("frozen", "finetune")},
     }
 
 

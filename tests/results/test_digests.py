@@ -133,7 +133,7 @@ def test_a_damaged_artefact_is_set_aside_when_it_is_opened(tmp_path: Path, name:
     (folder,) = (bench.store.root / "artefacts" / "encode").iterdir()
     path = folder / name
     path.write_bytes(flip(path.read_bytes(), path.stat().st_size - 3, 0))
-    with pytest.raises(ArtefactError, match=rf"is damaged \({name}\); it was set aside and will be made again"):
+    with pytest.raises(ArtefactError, match=rf"is damaged \({name}\); it was set aside and will be computed again"):
         Store(bench.store.root).open_artefact("encode", folder.name)
     assert not bench.store.has_artefact("encode", folder.name)
 

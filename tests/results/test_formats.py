@@ -220,8 +220,8 @@ def test_files_are_replaced_only_where_they_are_regular(tmp_path: Path) -> None:
     link.symlink_to(tmp_path / "target")
     long = "x" * 300
     for out, message in (
-        ("/dev/null", "this is not a regular file; name another"),
-        (str(link), "this is a link; name a file"),
+        ("/dev/null", "is not a regular file; give another"),
+        (str(link), "is a link; give a file"),
         (str(tmp_path / long), "cannot be written: File name too long"),
     ):
         done = tabbench("report", "--results", results, "--out", out)

@@ -186,7 +186,7 @@ def test_rows_are_compared_on_the_splits_that_all_of_them_have(tmp_path: Path) -
     everything = tabulate(Store(tmp_path), common="none")
     assert row(everything, "c").cells["wine"].mean == pytest.approx(0.942)
     assert {row.cells["wine"].rank for row in everything.rows} == {None}, "means over different splits have no ranks"
-    assert "No ranks where rows differ in their splits or seeds." in score_notes(everything)
+    assert "No ranks where rows have different splits or seeds." in score_notes(everything)
 
 
 def test_a_failure_on_a_hard_split_improves_nobody(tmp_path: Path) -> None:
@@ -304,5 +304,5 @@ def test_notes_and_small_test_parts_are_told(tmp_path: Path) -> None:
     table = make(tmp_path, [{"ssl": "a", **told}, {"ssl": "b", **told}])
     assert score_grid(table).headers[2] == "wine\n(accuracy) †"
     assert "note on wine: column 'copy' tells the target" in score_notes(table)
-    assert "† fewer than 50 test rows: one row more or less changes the score by a lot." in score_notes(table)
+    assert "† fewer than 50 test rows: a single row changes the score a lot." in score_notes(table)
     assert table.to_json()["notes"] == {"wine": ["column 'copy' tells the target"]}

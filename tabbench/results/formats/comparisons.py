@@ -91,7 +91,7 @@ def compared_grid(made: PublishedComparison) -> Grid:
         line += ["" if rank is None else f"{rank:.2f}" for rank in (own_rank, row.published_rank, row.recomputed_rank)]
         lines.append([Text(text) for text in line])
     rules = made.table.convention
-    notes = [f"own / published (difference), in the published unit; against {made.reference}."]
+    notes = [f"own / published (difference), in the published unit; compared with {made.reference}."]
     notes += [f"Recomputed ranks: from the printed means, ties {rules['ties']}, missing cells {rules['missing']}."]
     notes += [f"[{number}] {caveat}" for caveat, number in caveats.items()]
     return Grid(headers, lines, notes + score_notes(made.table, with_spread=False))

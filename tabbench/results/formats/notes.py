@@ -1,4 +1,4 @@
-"""What the reader of a table must know, in sentences below it."""
+"""The notes below a table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tabbench.results.tabulate import Cell, Row, ScoreTable
 
 SHORT = 24
-"""Longer settings of a row stand below the table."""
+"""Longer settings of a row are printed below the table."""
 NOTES = 5
 """How many notes on datasets are printed."""
 NAMED = 4
@@ -34,7 +34,7 @@ def score_notes(made: ScoreTable, with_spread: bool = True) -> list[str]:
             f"{rules[made.convention['missing']]}."
         )
     if len(made.criteria) > 1:
-        lines.append("Rows of a group share a letter if they cannot be told apart (95 %, over datasets and splits).")
+        lines.append("Rows of a group that share a letter cannot be told apart (95 %, over datasets and splits).")
     else:
         lines += made.criteria.values()
     lines += settings_notes(made.rows)
@@ -43,9 +43,9 @@ def score_notes(made: ScoreTable, with_spread: bool = True) -> list[str]:
     if len({row.group.protocol for row in made.rows}) > 1 and any(row.protocol == RAW for row in made.rows):
         lines.append("Raw rows are shown with every protocol; they were run once.")
     if any(row.uses_labels for row in made.rows):
-        lines.append("* uses labels in its first stage: ranked apart from label-free rows.")
+        lines.append("* uses labels in its first stage: ranked separately from label-free rows.")
     if any(made.has_few_test_rows(name) for name in made.datasets):
-        lines.append(f"† fewer than {FEW_TEST_ROWS} test rows: one row more or less changes the score by a lot.")
+        lines.append(f"† fewer than {FEW_TEST_ROWS} test rows: a single row changes the score a lot.")
     return lines + _coverage(made) + _data_notes(made) + left_out_notes(made.left_out)
 
 
@@ -88,13 +88,11 @@ def _coverage(made: ScoreTable) -> list[str]:
         )
     cells = [cell for row in made.rows for cell in row.cells.values()]
     if any(cell.found and not cell.n for cell in cells):
-        lines.append(
-            "not shared: there is no split and seed that all rows have here (--common none shows each row's own)."
-        )
+        lines.append("not shared: no split and seed is common to all rows here (--common none shows each row's own).")
     if any(cell.is_partial for cell in cells):
-        lines.append("n/m: the row has n of the m results that rows have here.")
+        lines.append("n/m: the row has n of the m results here.")
     if made.convention["common"] == "none" and any(cell.is_partial for cell in cells):
-        lines.append("No ranks where rows differ in their splits or seeds.")
+        lines.append("No ranks where rows have different splits or seeds.")
     if any(not cell.found and cell.incomplete for cell in cells):
         lines.append("left out: all records of this cell failed or are flagged.")
     return lines

@@ -38,10 +38,10 @@ MORE = ["preset", "rows_limit", "task", "config", "plugins", "hashes", "environm
         "traceback", "study", "number", "value"]  # fmt: skip
 """Columns that a page needs beside those of a table."""
 CHARTS = {
-    "scores": ("Scores", "Means with 95 % intervals over splits, cut where the metric ends. No whisker: one split."),
+    "scores": ("Scores", "Means with 95 % intervals over splits, clipped to the metric's range. No whisker: 1 split."),
     "gains": ("What self-supervision adds", "Paired differences, split by split, to raw features and to the same "
               "encoder without training."),
-    "labels": ("Few labels", "Scores over numbers of labels; whiskers are 95 % intervals over splits."),
+    "labels": ("Few labels", "Scores by number of labels; whiskers are 95 % intervals over splits."),
     "difference": ("Which rows differ", "Average ranks over datasets, with Nemenyi's critical difference."),
     "wins": ("Who beats whom", ""),
     "time": ("Score against time", ""),
@@ -179,11 +179,13 @@ def _body(
         *(chart(name, title, lead) for name, (title, lead) in CHARTS.items()),
     ]
     if published:
-        lead = "Own / published (difference), in the published unit. Doubtful figures carry a number that is explained."
-        parts.append(section("published", "Beside published results", evidence.published_section(published), lead))
+        lead = "Own / published (difference), in the published unit. Numbered footnotes explain doubtful figures."
+        parts.append(
+            section("published", "Compared with published results", evidence.published_section(published), lead)
+        )
     parts += [
         section("left-out", "Left out: failures, flags and other tables", evidence.failures_section(failed, table)),
-        section("rows", "Rows: how to repeat each of them", rows, "Choose a row of the table to open its entry here."),
+        section("rows", "Rows: how to reproduce each", rows, "Choose a row of the table to open its entry here."),
         section("evidence", "Evidence", _evidence(store, table, shown)),
     ]
     return "".join(parts)

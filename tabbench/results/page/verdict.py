@@ -1,4 +1,4 @@
-"""What the results say, in sentences: the first thing on the page."""
+"""The verdict in sentences: the first thing on the page."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Verdict:
     more: list[str]
     """On the other methods."""
     limits: list[str]
-    """What keeps a reader from believing too much."""
+    """Limits to keep in mind."""
 
 
 def make_verdict(table: ScoreTable, gains: GainTable) -> Verdict:
     """From the rank table with intervals and the gains of the same records."""
     if not table.rows:
-        return Verdict("There is no result to show yet.", [], [], [])
+        return Verdict("No results to show yet.", [], [], [])
     methods = [row for row in gains.rows if not row.is_control]
     sentences = [_leader(table)] if len(table.rows) > 1 else []
     told = [_method(row, gains) for row in methods]
@@ -87,10 +87,10 @@ def _leader(table: ScoreTable) -> str:
     who = name_of(first) if len(level) == 1 else f"{len(level)} rows share it, {name_of(first)} among them"
     text = f"Best average rank: {who}, {first.average_rank:.2f} of {len(group)} rows"
     if not first.rank_group:
-        return f"{text}; there are too few results to tell rows apart."
+        return f"{text}; too few results to tell rows apart."
     tied = sum(1 for row in group if row is not first and set(row.rank_group) & set(first.rank_group))
     if not tied:
-        return f"{text}; no other row keeps up with it."
+        return f"{text}; no other row comes close."
     others = "one other row" if tied == 1 else f"{tied} other rows"
     return f"{text}; {others} cannot be told apart from it."
 
@@ -143,7 +143,7 @@ def _explained(row: GainRow, gains: GainTable) -> str:
     if percent <= 0:
         return "."
     if before <= 0:
-        return "; its untrained encoder has none of that."
+        return "; its untrained encoder explains none of that."
     return f"; its untrained encoder explains {min(100 * before / percent, 999):.0f} % of that."
 
 
@@ -160,5 +160,5 @@ def _limits(table: ScoreTable, methods: list[GainRow]) -> list[str]:
         names = ", ".join(small[:3]) + (" and others" if len(small) > 3 else "")
         sentences.append(f"Fewer than 50 test rows on {names}: scores there are coarse.")
     if methods and not any(is_control(row.ssl) and row.protocol != "raw" for row in table.rows):
-        sentences.append("Untrained encoders were not run, so it is open how much of a gain is due to training.")
+        sentences.append("Untrained encoders were not run, so it is unclear how much of a gain is due to training.")
     return sentences
