@@ -1,4 +1,4 @@
-"""Write the pages of docs/reference/ from the code: ``python docs/generate.py``.
+"""Write the pages of docs/reference/ from the code, and the printed tables from records: ``python docs/generate.py``.
 
 ``tests/test_docs.py`` fails where a page is not what this gives.
 """
@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import printed
 import rooms
 import typer.core
 import typer.main
@@ -456,6 +457,8 @@ def main() -> None:
     REFERENCE.mkdir(exist_ok=True)
     for name, text in render().items():
         (REFERENCE / name).write_text(text, encoding="utf-8")
+    for page in printed.pages():
+        page.write_text(printed.with_tables(page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

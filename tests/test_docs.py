@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import printed
 import pytest
 import typer
 from harness import tabbench
@@ -206,6 +207,18 @@ def generator() -> ModuleType:
 def test_the_reference_is_up_to_date(generator: ModuleType, page: str) -> None:
     written = (DOCS / "reference" / page).read_text(encoding="utf-8")
     assert written == generator.render()[page], "run: python docs/generate.py"
+
+
+PRINTED = [(page, found) for page in printed.pages() for found in printed.BLOCK.finditer(page.read_text("utf-8"))]
+
+
+@pytest.mark.parametrize(
+    "page, found", [pytest.param(page, found, id=f"{page.stem}-{i}") for i, (page, found) in enumerate(PRINTED)]
+)
+def test_printed_tables_are_what_the_records_give(page: Path, found: re.Match[str]) -> None:
+    done = tabbench(*shlex.split(found["command"])[1:], cwd=printed.ROOT)
+    assert done.returncode == 0, done.stderr
+    assert found[0] == printed.block(found["command"], done.stdout), f"{page.name}: run: python docs/generate.py"
 
 
 def sections(page: Path) -> dict[str, str]:
