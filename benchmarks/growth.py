@@ -126,12 +126,14 @@ def write_table(path: Path, rows: int, columns: int, classes: int) -> None:
     import pandas as pd
 
     random = np.random.default_rng(0)
+    values = random.normal(size=(rows, columns)).astype(np.float32)
+    levels = [f"level {i}" for i in range(12)]
+    made = {f"x{j}": values[:, j] for j in range(columns)}
+    made |= {f"x{j}": pd.Categorical.from_codes(random.integers(0, 12, rows), levels) for j in range(0, columns, 10)}
+    labels = random.permutation(np.arange(rows) % classes)
     frame = pd.DataFrame(
-        random.normal(size=(rows, columns)).astype(np.float32), columns=[f"x{j}" for j in range(columns)]
+        made | {"y": pd.Categorical.from_codes(labels, [f"class {label}" for label in range(classes)])}
     )
-    for j in range(0, columns, 10):
-        frame[f"x{j}"] = pd.Categorical.from_codes(random.integers(0, 12, rows), [f"level {i}" for i in range(12)])
-    frame["y"] = [f"class {label}" for label in random.permutation(np.arange(rows) % classes)]
     frame.to_csv(path, index=False) if path.suffix == ".csv" else frame.to_parquet(path, index=False)
 
 

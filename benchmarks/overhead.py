@@ -1,12 +1,14 @@
 """How much of a run's time is the harness's own: 20 jobs of a few seconds each, against the sum of their work.
 
-    python benchmarks/overhead.py [--jobs 2] [--seconds 3]
+    python benchmarks/overhead.py [--jobs 1,2] [--seconds 3] [--count 20]
 
-Each job sleeps, so that the figure does not depend on how busy the machine is. The start of worker processes (the
-import of torch) is stated apart.
+Each job sleeps, so that the figure does not depend much on how busy the machine is. The start of worker processes (the
+import of torch) is stated apart. The CPU time of driver and worker per job is that of 60 jobs without sleep, less that
+of 10, so that neither the start nor other people's work on the machine counts.
 """
 
 import argparse
+import resource
 import tempfile
 import textwrap
 import time
@@ -89,17 +91,43 @@ def run(jobs: int, seconds: float, folder: Path, n_jobs: int = 20) -> tuple[Summ
     return summary, end - start, start - watch.begun
 
 
+def cpu_per_job(few: int = 10, many: int = 60) -> float:
+    """CPU seconds of driver and worker for a job that does nothing."""
+    spent = []
+    for count in (few, many):
+        before = cpu_seconds()
+        with tempfile.TemporaryDirectory() as folder:
+            run(1, 0.0, Path(folder), count)
+        spent.append(cpu_seconds() - before)
+    return (spent[1] - spent[0]) / (many - few)
+
+
+def cpu_seconds() -> float:
+    """Of this process and of children that have ended."""
+    used = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--jobs", default="1,2", help="at a time; several are compared (default 1,2)")
+    parser.add_argument("--seconds", type=float, default=3.0, help="of each job")
+    parser.add_argument("--count", type=int, default=20, help="of jobs")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        summary, wall, start = run(options.jobs, options.seconds, Path(folder))
-    ideal = 20 * options.seconds / options.jobs
-    print(f"{summary.done} jobs of {options.seconds:g} s, {options.jobs} at a time")
-    print(f"start of the workers: {start:.2f} s")
-    print(f"run after that: {wall:.2f} s, of which work: {ideal:.2f} s, overhead {100 * (wall / ideal - 1):.1f} %")
+    walls = []
+    for jobs in map(int, options.jobs.split(",")):
+        with tempfile.TemporaryDirectory() as folder:
+            summary, wall, start = run(jobs, options.seconds, Path(folder), options.count)
+        ideal = options.count * options.seconds / jobs
+        each = 1000 * (wall - ideal) * jobs / options.count
+        print(f"{summary.done} jobs of {options.seconds:g} s, {jobs} at a time")
+        print(f"  start of the workers: {start:.2f} s")
+        print(f"  run after that: {wall:.2f} s, of which work: {ideal:.2f} s")
+        print(f"  overhead {100 * (wall / ideal - 1):.1f} %, {each:.0f} ms per job", flush=True)
+        walls.append(wall)
+    print(f"CPU time of driver and worker per job: {1000 * cpu_per_job():.0f} ms")
+    if len(walls) > 1:
+        print(f"the last is {walls[0] / walls[-1]:.2f} times as fast as the first")
 
 
 if __name__ == "__main__":
