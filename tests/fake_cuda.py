@@ -15,6 +15,8 @@ class Indexing(TorchFunctionMode):
     """Python's indexing of a CUDA tensor asks for a CUDA build, even of a fake one; the operations below it do not."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.Tensor.unflatten:  # a method in Python, whose super() a compiler cannot follow from here
+            return torch.ops.aten.unflatten.int(*args)
         if func is not torch.Tensor.__getitem__:
             return func(*args, **(kwargs or {}))
         x, key = args

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,18 @@ class NoWaiting(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return out
 
 
+class Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes every operation."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.operations: list[Any] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.operations.append(func)
+        return func(*args, **(kwargs or {}))
+
+
 @pytest.mark.parametrize(
     "wait",
     [
@@ -97,6 +110,38 @@ def test_masks_and_loss_on_cuda_wait_for_nothing(settings: dict[str, Any]) -> No
             masks = draw_masks(6, 5, (2, 2), config.mask_num_encs, 4, "cuda", None)
             loss = networks(rows.take(index), masks)
     assert loss.device.type == "cuda"
+
+
+def test_the_loss_on_cuda_is_one_graph_without_a_break() -> None:
+    """Forward: gradients on CUDA need a CUDA build; on the CPU they are compiled in the slow test below."""
+    networks = TJEPANetworks(TJEPAConfig(**TINY), Schema(tuple("abcde")), missing=False).train()
+    counter = CompileCounterWithBackend("aot_eager")
+    with FakeTensorMode(), torch.no_grad(), Indexing():
+        move(networks, "cuda")
+        networks.requires_grad_(False)
+        rows = TokenRows(
+            torch.zeros(6, 5, device="cuda"),
+            torch.zeros(6, 0, device="cuda"),
+            torch.zeros(6, 0, dtype=torch.int64, device="cuda"),
+        )
+        masks = draw_masks(6, 5, (2, 2), 1, 4, "cuda", None)
+        loss = torch.compile(networks, backend=counter, fullgraph=True, dynamic=False)(rows, masks)
+    torch._dynamo.reset()
+    assert loss.device.type == "cuda"
+    assert counter.frame_count == 1
+
+
+def test_the_moving_average_is_one_operation_and_the_optimiser_is_fused() -> None:
+    config = TJEPAConfig(**TINY)
+    networks = TJEPANetworks(config, Schema(tuple("abcde")), missing=False)
+    assert all(group["fused"] for group in make_optimizer(networks, config).param_groups)
+    move(networks, "meta")
+    assert all(group["fused"] is False for group in make_optimizer(networks, config).param_groups), "it would not run"
+    follower = Follower(networks, config)
+    with Counting() as counting:
+        follower.follow(0, 10)
+    lerp, copy = torch.ops.aten._foreach_lerp_.Scalar, torch.ops.aten.copy_.default
+    assert counting.operations == [lerp, copy], "all weights at once, and the one buffer of whole numbers"
 
 
 def test_gradients_optimiser_and_moving_average_wait_for_nothing() -> None:
@@ -176,6 +221,39 @@ def test_rows_that_stay_outside_a_gpu_are_sent_without_waiting(monkeypatch: pyte
     method.device = "cuda"
     work._take(torch.arange(7))
     assert sent == [7]
+
+
+def test_what_is_sent_is_pinned_first_and_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Any] = []
+    pinned = torch.zeros(7, 5)
+
+    def pin(tensor: torch.Tensor) -> torch.Tensor:
+        calls.append("pin")
+        return pinned
+
+    def to(tensor: torch.Tensor, *arguments: Any, **options: Any) -> torch.Tensor:
+        assert tensor is pinned
+        calls.append((arguments, options))
+        return tensor
+
+    monkeypatch.setattr(torch.Tensor, "pin_memory", pin)
+    monkeypatch.setattr(torch.Tensor, "to", to)
+    rows = TokenRows(torch.zeros(7, 5), torch.zeros(7, 0), torch.zeros(7, 0, dtype=torch.int64))
+    rows.send_to("cuda")
+    assert calls == ["pin", (("cuda",), {"non_blocking": True})] * 3
+
+
+def test_mixed_precision_is_autocast_on_a_gpu_and_products_alone_on_a_cpu() -> None:
+    method, table, context = TJEPA(**TINY, bf16=True), small_table(), Context()
+    method.initialise(table, context)
+    work = Work(method, table, context)
+    assert not isinstance(work._precision(), torch.autocast)
+    method.device = "cuda"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that there is no CUDA
+        how = work._precision()
+    assert isinstance(how, torch.autocast)
+    assert (how.device, how.fast_dtype) == ("cuda", torch.bfloat16)
 
 
 def test_a_single_process_works_on_the_whole_batch() -> None:
