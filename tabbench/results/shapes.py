@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -24,8 +24,7 @@ def shape_of(hint: Any) -> Shape:
         return _SIMPLE[hint]
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
-        shapes = [shape_of(argument) for argument in arguments]
-        return lambda value: any(shape(value) for shape in shapes)
+        return _union([shape_of(argument) for argument in arguments])
     if origin is Literal:
         return lambda value: isinstance(value, str) and value in arguments
     if origin is list:
@@ -35,6 +34,14 @@ def shape_of(hint: Any) -> Shape:
         item = shape_of(arguments[1])
         return lambda value: isinstance(value, dict) and all(map(item, value.values()))
     return _object(hint)
+
+
+def _union(shapes: list[Shape]) -> Shape:
+    """One of them; the usual case, ``X | None``, calls no more than it must."""
+    if len(shapes) == 2:
+        first, second = shapes
+        return lambda value: first(value) or second(value)
+    return lambda value: any(shape(value) for shape in shapes)
 
 
 def _object(kind: Any) -> Shape:
@@ -47,28 +54,46 @@ def _object(kind: Any) -> Shape:
         needed = {field.name for field in dataclasses.fields(kind) if (field.default, field.default_factory) == every}
 
     def fits(value: object) -> bool:
-        return (
-            isinstance(value, dict)
-            and needed <= value.keys()
-            and all(name not in shapes or shapes[name](item) for name, item in value.items())
-        )
+        if not isinstance(value, dict) or not needed <= value.keys():
+            return False
+        for name, item in value.items():
+            shape = shapes.get(name)
+            if shape is not None and not shape(item):
+                return False
+        return True
 
     return fits
 
 
 def _is_free(value: object, depth: int = 0) -> bool:
-    """Any JSON that every reader can read."""
+    """Any JSON that every reader can read. Most of a record is this, so it loops where it could be shorter."""
     if isinstance(value, dict):
-        return depth < DEEPEST and all(_is_free(item, depth + 1) for item in value.values())
-    if isinstance(value, list):
-        return depth < DEEPEST and all(_is_free(item, depth + 1) for item in value)
-    return not isinstance(value, float) or math.isfinite(value)
+        items: Iterable[object] = value.values()
+    elif isinstance(value, list):
+        items = value
+    else:
+        return not isinstance(value, float) or math.isfinite(value)
+    if depth >= DEEPEST:
+        return False
+    for item in items:
+        if isinstance(item, float):
+            if not math.isfinite(item):
+                return False
+        elif isinstance(item, (dict, list)) and not _is_free(item, depth + 1):
+            return False
+    return True
+
+
+def _is_number(value: object) -> bool:
+    if type(value) is float:
+        return is_usable(value)
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and is_usable(value)
 
 
 _SIMPLE: dict[Any, Shape] = {
     str: lambda value: isinstance(value, str),
     int: lambda value: type(value) is int and -_LARGEST <= value < _LARGEST,
-    float: lambda value: isinstance(value, (int, float)) and not isinstance(value, bool) and is_usable(value),
+    float: _is_number,
     bool: lambda value: isinstance(value, bool),
     NoneType: lambda value: value is None,
     Any: _is_free,
