@@ -6,13 +6,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from harness import TOYS, tabbench
+from harness import TOYS, Bench, InProcess, tabbench
 
 import tabbench as tb
 from tabbench import Context, Labelled, Representation, Task, UsageError
+from tabbench.data.files import read_rows
+from tabbench.data.gather import find_data
 from tabbench.errors import DataError
+from tabbench.experiment.payloads import FitPayload
+from tabbench.experiment.settings import choose
+from tabbench.experiment.spec import make_spec
 from tabbench.frames import fit_schema, to_table
 from tabbench.registry import make_registry
+from tabbench.results.replay import prepare_replay
+from tabbench.running.features import open_job_split
+from tabbench.running.finalise import fit_as_recorded, fit_pipeline
 from tabbench.running.pipeline import Pipeline, load
 
 FAST: dict[str, dict[str, Any]] = {
@@ -126,6 +134,85 @@ def test_a_pipeline_of_a_record_predicts_what_the_record_did(churn: Path) -> Non
     assert done.returncode == 0, done.stderr
     assert tabbench("fit", key[:8], "--out", churn / "final", *common).returncode == 0
     assert tb.load(churn / "final", plugins=(TOYS,)).about["rows"] == 200
+
+
+@pytest.fixture(scope="module")
+def sales(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pd.DataFrame]:
+    """Numbers as people write them; 13 of January and later say that the month comes first."""
+    folder = tmp_path_factory.mktemp("sales")
+    rng = np.random.default_rng(0)
+    days = pd.date_range("2020-01-01", periods=120)
+    income = rng.integers(1000, 99_999, 120)
+    frame = pd.DataFrame({
+        "income": [f"{value:,}" for value in income],
+        "day": days.strftime("%m/%d/%Y"),
+        "age": [*rng.integers(18, 90, 119).astype(str), "unknown"],
+        "zip": rng.choice(["01234", "10001", "00501"], 120),
+        "price": income + 100.0 * np.arange(120),
+    })  # fmt: skip
+    frame.to_csv(folder / "sales.csv", index=False)
+    return folder / "sales.csv", frame
+
+
+def fit_file(path: Path, target: str, model: str) -> Pipeline:
+    registry = make_registry()
+    spec = make_spec({"ssl": ["none"], "model": [model], "data": [f"{path}:{target}"], "preset": "quick"})
+    (manifest,) = find_data(spec.data, registry, offline=True, reading=spec.reading)
+    return fit_pipeline(None, choose(spec, registry, "model", model), manifest, registry, Context())
+
+
+def test_few_new_rows_mean_what_they_meant_in_training(sales: tuple[Path, pd.DataFrame], tmp_path: Path) -> None:
+    path, frame = sales
+    fit_file(path, "price", "linear").save(tmp_path / "p")
+    pipeline = load(tmp_path / "p")
+    every = pipeline.predict(frame)
+    pd.testing.assert_frame_equal(pipeline.predict(frame.iloc[:3]), every.iloc[:3])  # 01/02/2020 could be February
+    frame.iloc[[119]].to_csv(tmp_path / "one.csv", index=False)
+    rows, notes = read_rows(tmp_path / "one.csv", pipeline.reading)
+    assert notes == ["1 value(s) 'unknown' of 'age' are treated as missing"]
+    np.testing.assert_allclose(pipeline.predict(rows)["price"], every["price"].iloc[[119]])
+    typed = frame.assign(day=pd.to_datetime(frame["day"], format="%m/%d/%Y"))
+    pd.testing.assert_frame_equal(pipeline.predict(typed), every)
+    assert pipeline.surprises(typed) == []
+
+
+def test_a_column_without_a_number_is_refused(sales: tuple[Path, pd.DataFrame], tmp_path: Path) -> None:
+    path, frame = sales
+    pipeline = fit_file(path, "price", "linear")
+    with pytest.raises(DataError, match="column 'income' must hold numbers, but has 'much'"):
+        pipeline.predict(frame.assign(income="much"))
+    frame.assign(income="much").to_csv(tmp_path / "new.csv", index=False)
+    with pytest.raises(DataError, match="new.csv: column 'income' must hold numbers"):
+        read_rows(tmp_path / "new.csv", pipeline.reading)
+
+
+def test_pipelines_of_records_predict_what_the_records_did(churn: Path, bench: Bench) -> None:
+    """Frozen encoders and raw features, gaps, categories; the file's columns in another order, one more, in chunks."""
+    data = f"{churn / 'churn.csv'}:left"
+    settings = {name: FAST[name] for name in ("mlp", "xgboost", "catboost")} | {"vime": {"epochs": 2}}
+    models = [*settings, "linear", "knn"]
+    models.remove("vime")
+    bench.run(executor=InProcess, ssl=["vime"], model=models, data=[data], set=settings)
+    records = bench.store.records()
+    assert len(records) == 2 * len(models)
+    frame = pd.read_csv(churn / "churn.csv")
+    for record in records:
+        again = prepare_replay(record, bench.store.root, data=data)
+        (manifest,) = find_data(again.spec.data, again.registry, offline=True)
+        plan, last = again.plan(manifest)
+        made = fit_as_recorded(record, plan, last, bench.store, Context())  # compares the hash of the predictions
+        made.save(churn / record.key)
+        loaded = load(churn / record.key)
+        assert isinstance(last.payload, FitPayload)
+        test = open_job_split(last.payload).rows.test
+        mixed = frame.iloc[test][list(frame.columns[::-1])].assign(more=1)
+        found = loaded.predict(mixed)
+        pd.testing.assert_frame_equal(found, made.predict(mixed))
+        hits = (found["left"] == frame["left"].iloc[test]).mean()
+        assert record.test is not None
+        assert hits == pytest.approx(record.test["accuracy"])
+        whole, start = loaded.predict(frame.assign(c=["new", *frame["c"][1:]])), loaded.predict(frame[1:4])
+        np.testing.assert_allclose(whole.iloc[1:4]["probability_yes"], start["probability_yes"], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -175,16 +175,17 @@ def predict(
 
     Columns are matched by name. A target column in the file is ignored.
     """
+    from tabbench.data.files import read_rows
     from tabbench.results.writing import check_place
-    from tabbench.running.pipeline import load, read_rows
+    from tabbench.running.pipeline import load
     from tabbench.running.resources import pick_device
 
     if out.suffix not in WRITERS:
         raise UsageError(f"--out {out}: its name must end in {' or '.join(WRITERS)}")
     check_place(out)
     fitted = load(pipeline, pick_device(device), tuple(plugin or ()))
-    frame = read_rows(file, fitted)
-    for note in fitted.surprises(frame):
+    frame, notes = read_rows(file, fitted.reading)
+    for note in [*notes, *fitted.surprises(frame)]:
         _say(f"note: {note}")
     _write(fitted.predict(frame), out)
     print(f"{out}: {len(frame):,} rows")

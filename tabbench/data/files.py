@@ -13,7 +13,7 @@ import pandas as pd
 
 from tabbench.contracts import LoadedData
 from tabbench.data.formats import COMPRESSIONS, FORMATS, Parsed, find_words, format_of, parse
-from tabbench.data.inference import MISSING_TEXT, infer_columns
+from tabbench.data.inference import MISSING_NUMBERS, MISSING_TEXT, infer_columns, month_first_columns
 from tabbench.data.reading import Reading, TaskName
 from tabbench.errors import DataError
 from tabbench.frames import categorical_columns, is_categorical, no_column, these
@@ -81,18 +81,39 @@ def read_file(path: Path, target: str, reading: Reading = AS_FILE_IS) -> LoadedD
 
 def read_table(path: Path, reading: Reading = AS_FILE_IS) -> pd.DataFrame:
     """All columns of a file, without a target. Kinds given in ``reading`` are used as given."""
+    return read_rows(path, reading)[0]
+
+
+def read_rows(path: Path, reading: Reading) -> tuple[pd.DataFrame, list[str]]:
+    """More rows of a table whose columns are known, and what the user should know of them.
+
+    Raises:
+        DataError: a column that holds numbers has none.
+    """
     try:
         parsed = parse(path, read_bytes(path))
-        named = {str(name) for name in parsed.frame.columns}
-        present = replace(
-            reading,
-            categorical=tuple(name for name in reading.categorical if name in named),
-            numeric=tuple(name for name in reading.numeric if name in named),
-        )
-        _tidy(parsed, present)
-        return parsed.frame
+        return parsed.frame, understand_rows(parsed, reading)
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
+
+
+def understand_rows(parsed: Parsed, reading: Reading) -> list[str]:
+    """Give text columns the meaning that ``reading`` states. Returns which values were treated as missing."""
+    named = {str(name) for name in parsed.frame.columns}
+    present = replace(
+        reading,
+        categorical=tuple(name for name in reading.categorical if name in named),
+        numeric=tuple(name for name in reading.numeric if name in named),
+    )
+    texts = {name: parsed.frame[name] for name in present.numeric if is_categorical(parsed.frame[name])}
+    _tidy(parsed, present)
+    for name, before in texts.items():
+        after = parsed.frame[name]
+        words = before[before.notna() & after.isna()].astype(str).str.strip()
+        words = words[~words.str.lower().isin(MISSING_NUMBERS)]
+        if len(words) and not after.notna().any():
+            raise DataError(f"column {name!r} must hold numbers, but has {words.iloc[0][:40]!r}")
+    return [note for note in parsed.notes if note.endswith("as missing")]
 
 
 def understand(parsed: Parsed, target: str, reading: Reading, remedy: str = "") -> LoadedData:
@@ -169,7 +190,9 @@ def _as_read(loaded: LoadedData) -> Reading:
     """How a second file must be read to have the columns of the first."""
     features = [str(name) for name in loaded.frame.columns if name != loaded.target]
     return Reading(
-        categorical=loaded.categorical, numeric=tuple(name for name in features if name not in loaded.categorical)
+        categorical=loaded.categorical,
+        numeric=tuple(name for name in features if name not in loaded.categorical),
+        month_first=month_first_columns(features, loaded.notes),
     )
 
 
@@ -180,6 +203,7 @@ def _tidy(parsed: Parsed, reading: Reading) -> tuple[list[str], dict[str, pd.Ser
         parsed.frame,
         as_they_are=set(reading.categorical),
         numeric=set(reading.numeric),
+        month_first=reading.month_first,
         comma_separates=parsed.separator in (",", ""),
         tabs=parsed.separator == "\t",
     )

@@ -5,8 +5,9 @@ Each function works on the distinct values of a column, not on its rows, and on 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,7 @@ DURATION = (
     r"(?:(?P<hours>\d{1,4}):(?P<minutes>\d{2})(?::(?P<seconds>\d{2}(?:\.\d+)?))?)?"
 )
 SAMPLE = 20
+MONTH_FIRST = "month before day"
 
 
 @dataclass
@@ -61,7 +63,13 @@ class Inferred:
 
 
 def infer_columns(
-    frame: pd.DataFrame, *, as_they_are: Collection[str], numeric: Collection[str], comma_separates: bool, tabs: bool
+    frame: pd.DataFrame,
+    *,
+    as_they_are: Collection[str],
+    numeric: Collection[str],
+    comma_separates: bool,
+    tabs: bool,
+    month_first: Collection[str] = (),
 ) -> Inferred:
     """Turn text columns into numbers where they mean numbers; changes ``frame``.
 
@@ -71,6 +79,7 @@ def infer_columns(
         numeric: columns that the user declared numeric; anything else in them is missing.
         comma_separates: the file separates fields with commas, so a comma within a field separates thousands.
         tabs: the file separates fields with tabs: 1,234 then means 1234, in other files 1.234.
+        month_first: date columns in which 01/02/2020 is the second of January.
     """
     inferred = Inferred()
     thousands: list[str] = []
@@ -87,7 +96,7 @@ def infer_columns(
             continue
         codes, uniques = pd.factorize(column)
         texts = pd.Series(uniques, dtype=object).astype(str).str.strip().astype("str")
-        found = _read_texts(texts, comma_separates, tabs)
+        found = _read_texts(texts, comma_separates, tabs, name in month_first)
         if found is None and name in numeric:
             found = (pd.to_numeric(texts, errors="coerce").to_numpy(dtype=np.float64), "number")
         if found is None:
@@ -123,13 +132,15 @@ def _is_text(column: pd.Series[Any]) -> bool:
     )
 
 
-def _read_texts(texts: pd.Series[Any], comma_separates: bool, tabs: bool) -> tuple[Numbers, str] | None:
+def _read_texts(
+    texts: pd.Series[Any], comma_separates: bool, tabs: bool, month_first: bool
+) -> tuple[Numbers, str] | None:
     """Numbers for distinct texts, NaN where there is none, and their notation; None if hardly any is a number."""
     sample = texts.iloc[np.linspace(0, len(texts) - 1, min(SAMPLE, len(texts))).astype(int)] if len(texts) else texts
     readers: list[tuple[Callable[[pd.Series[Any]], tuple[Numbers, str] | None], str]] = [
         (_read_plain, PLAIN),
         (_read_iso_dates, ISO_DATE),
-        (_read_other_dates, OTHER_DATE),
+        (partial(_read_other_dates, month_first=month_first), OTHER_DATE),
         (_read_durations, DURATION),
     ]
     with_commas = (_read_decimal_commas, DECIMAL_COMMA), (_read_thousands, THOUSANDS)
@@ -183,13 +194,19 @@ def _read_iso_dates(texts: pd.Series[Any]) -> tuple[Numbers, str] | None:
     return _days(dates).to_numpy(), "date"
 
 
-def _read_other_dates(texts: pd.Series[Any]) -> tuple[Numbers, str] | None:
-    """31/01/2020 10:00 or 01/31/2020: day first, unless a second number is larger than 12 and no first one is."""
+def _read_other_dates(texts: pd.Series[Any], month_first: bool) -> tuple[Numbers, str] | None:
+    """31/01/2020 10:00 or 01/31/2020: day first, unless a second number is larger than 12 and no first one is.
+
+    ``month_first`` decides where both are possible.
+    """
     parts = texts.where(texts.str.fullmatch(OTHER_DATE)).str.extract(OTHER_DATE)
     if parts["year"].isna().all():
         return None
     number = {name: pd.to_numeric(parts[name], errors="coerce") for name in parts.columns if name != "half"}
-    month_first = bool((number["second"] > 12).any() and not (number["first"] > 12).any())
+    if not (number["first"] > 12).any():
+        month_first = month_first or bool((number["second"] > 12).any())
+    elif not (number["second"] > 12).any():
+        month_first = False
     half = parts["half"].str.lower()
     hour = number["hour"].fillna(0)
     hour = hour.where(half.isna(), hour % 12 + 12 * (half == "pm").fillna(False).astype(int))
@@ -209,7 +226,7 @@ def _read_other_dates(texts: pd.Series[Any]) -> tuple[Numbers, str] | None:
         + number["minute"].fillna(0).to_numpy() / 1440
         + number["seconds"].fillna(0).to_numpy() / 86400
     )
-    return days, "date, month before day" if month_first else "date, day before month"
+    return days, f"date, {MONTH_FIRST}" if month_first else "date, day before month"
 
 
 def _read_durations(texts: pd.Series[Any]) -> tuple[Numbers, str] | None:
@@ -258,8 +275,17 @@ def _note_strays(name: str, texts: pd.Series[Any], values: Numbers, rows: NDArra
     return [f"{rows[place]:,} value(s) {texts.iloc[place]!r} of {name!r} are treated as missing" for place in strays]
 
 
+def month_first_columns(names: Iterable[str], notes: Collection[str]) -> tuple[str, ...]:
+    """The date columns in which the month comes first, according to the notes of a table."""
+    return tuple(name for name in names if any(note.startswith(_date(name, MONTH_FIRST)) for note in notes))
+
+
+def _date(name: str, order: str = "") -> str:
+    return f"{name!r} is a date{f' ({order})' if order else ''}"
+
+
 def _date_note(name: str, order: str = "") -> str:
-    return f"{name!r} is a date{f' ({order})' if order else ''}: read as days since 1970"
+    return f"{_date(name, order)}: read as days since 1970"
 
 
 def _duration_note(name: str) -> str:

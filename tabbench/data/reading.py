@@ -30,6 +30,8 @@ class Reading:
     """Columns that decide a split; always kept."""
     unlabelled: str = KEEP
     """Rows without a target: ``keep`` them for pretraining, ``drop`` them, or name a file with more."""
+    month_first: tuple[str, ...] = ()
+    """Columns of dates such as 01/02/2020 that are known to mean the second of January."""
     weights: str = ""
     """The column that holds the weights of rows: kept, whatever it looks like."""
 

@@ -157,7 +157,7 @@ class Spec(pydantic.BaseModel):
         """How files are read; columns that decide the split are kept."""
         kept = self.rule.columns
         task = self.task or None
-        return Reading(self.categorical, self.numeric, self.drop, task, kept, self.unlabelled, self.weights)
+        return Reading(self.categorical, self.numeric, self.drop, task, kept, self.unlabelled, weights=self.weights)
 
     @property
     def weighting(self) -> Weighting:

@@ -13,6 +13,7 @@ from tabbench.context import Context
 from tabbench.contracts import JointMethod, Limits
 from tabbench.contracts.weighting import Weighting
 from tabbench.data.cache import Manifest
+from tabbench.data.inference import month_first_columns
 from tabbench.data.prepare import open_all
 from tabbench.data.weights import training_weights
 from tabbench.errors import UsageError
@@ -81,6 +82,7 @@ def fit_pipeline(
         model=fitted,
         method_name=method.name if method is not None else None,
         method=encoder,
+        month_first=month_first_columns(as_table(data.train.features).schema.numeric, manifest.notes),
         about={"data": manifest.name, "data_key": manifest.key, "rows": len(train.y) + len(validation.y)},
     )
 
@@ -124,6 +126,7 @@ def fit_as_recorded(record: Record, plan: Plan, last: Step, store: Store, contex
         model=learner,
         method_name=record.ssl if encoder is not None else None,
         method=encoder,
+        month_first=month_first_columns(split.test.schema.numeric, payload.manifest.notes),
         about={"data": payload.manifest.name, "data_key": payload.manifest.key, "record": record.key},
     )
 

@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 
 from tabbench.contracts import DownstreamModel, JointMethod, SSLMethod
-from tabbench.errors import DataError, UsageError
+from tabbench.data.reading import Reading
+from tabbench.errors import UsageError
 from tabbench.frames import to_table
 from tabbench.registry import Registry, make_registry
 from tabbench.values import FIRST_LEVEL, Features, JsonObject, Representation, Schema, Table, Task
@@ -42,17 +43,21 @@ class Pipeline:
     model: DownstreamModel
     method_name: str | None = None
     method: AnyEncoder | None = None
+    month_first: tuple[str, ...] = ()
+    """Columns of dates such as 01/02/2020 that mean the second of January."""
     about: JsonObject = field(default_factory=dict)
     """Where it is from: data, rows, record, versions."""
 
     def predict(self, frame: pd.DataFrame) -> pd.DataFrame:
         """A column named as the target, and for classes one with the probability of each.
 
-        Columns are found by name; others are ignored. Levels that no training row had count as unknown.
+        Columns are found by name; others are ignored. Levels that no training row had count as unknown. Text such as
+        dates and separators of thousands is understood as in the table that the pipeline was fitted on.
 
         Raises:
             DataError: a column is missing, or a numeric one holds something else.
         """
+        frame = self._understood(frame)
         parts = [self._predict(frame.iloc[start : start + CHUNK_ROWS]) for start in range(0, len(frame), CHUNK_ROWS)]
         return pd.concat(parts) if parts else self._to_frame(self._empty(), frame.index)
 
@@ -62,12 +67,26 @@ class Pipeline:
         extra = [str(name) for name in frame.columns if name not in (*self.schema.names, self.target)]
         if extra:
             notes.append(f"not used: {', '.join(extra[:5])}{' and more' if len(extra) > 5 else ''}")
-        table = to_table(frame, self.schema)
+        table = to_table(self._understood(frame), self.schema)
         for number, name in enumerate(self.schema.categorical):
             unknown = int((table.categorical[:, number] == FIRST_LEVEL - 1).sum())
             if unknown:
                 notes.append(f"{name}: {unknown} rows have a value not seen in training")
         return notes
+
+    @property
+    def reading(self) -> Reading:
+        """How new rows are to be read."""
+        return Reading(self.schema.categorical, self.schema.numeric, month_first=self.month_first)
+
+    def _understood(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The columns of the schema that are there, with text understood; the index is kept."""
+        from tabbench.data.files import understand_rows
+        from tabbench.data.formats import Parsed
+
+        parsed = Parsed(frame[[name for name in self.schema.names if name in frame.columns]].copy())
+        understand_rows(parsed, self.reading)
+        return parsed.frame
 
     def _predict(self, frame: pd.DataFrame) -> pd.DataFrame:
         table = to_table(frame, self.schema)
@@ -107,6 +126,7 @@ class Pipeline:
             "class_names": list(self.class_names),
             "target_mean": self.target_mean,
             "target_std": self.target_std,
+            "month_first": list(self.month_first),
             "model": {"name": self.model_name, "config": self.model.config.to_json()},
             "method": None if self.method_name is None else {"name": self.method_name},
             "about": self.about,
@@ -143,6 +163,7 @@ def load(folder: str | Path, device: str = "cpu", plugins: tuple[str | Path, ...
             model=model,
             method_name=method_name,
             method=method,
+            month_first=tuple(about.get("month_first", ())),
             about=about["about"],
         )
     except (KeyError, TypeError, AttributeError, ValueError, RuntimeError) as error:
@@ -183,18 +204,3 @@ def _digest(path: Path) -> str:
 
 def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split())[:200]
-
-
-def read_rows(path: Path, pipeline: Pipeline) -> pd.DataFrame:
-    """New rows from a file, with the numeric columns of the pipeline as numbers."""
-    from tabbench.data.files import read_table
-
-    frame = read_table(path)
-    for name in pipeline.schema.numeric:
-        if name in frame.columns and not pd.api.types.is_numeric_dtype(frame[name].dtype):
-            numbers = pd.to_numeric(frame[name], errors="coerce")
-            if numbers.isna().sum() > frame[name].isna().sum():
-                bad = frame[name][numbers.isna() & frame[name].notna()].iloc[0]
-                raise DataError(f"{path}: column {name!r} must hold numbers, but has {str(bad)[:40]!r}")
-            frame[name] = numbers
-    return frame

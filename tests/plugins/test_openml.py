@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 import tabbench_openml.client
 import tabbench_openml.download
-from harness import Bench
+from harness import Bench, InProcess
 from sklearn.datasets import load_diabetes
 from tabbench_openml import tabbench_data_schemes, tabbench_datasets
 from tabbench_openml.california import MEAN, ORDER, STD, CaliforniaHousing
@@ -34,6 +34,9 @@ from tabbench.data.gather import find_data, freeze
 from tabbench.data.prepare import open_split
 from tabbench.data.sources import fetch, find_scheme, find_sources, import_file, peek_data, resolve_data
 from tabbench.registry import Registry, make_registry
+from tabbench.results.tabulate import tabulate
+from tabbench.running.driver import run_plan
+from tabbench.running.request import Terms, plan_request, read_request
 
 
 def load_stand_in() -> ModuleType:
@@ -118,7 +121,11 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Serve:
 def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """The client runs in this process: what it asks and what we make of it is the same, without seconds of imports."""
 
-    def run(command: list[str], env: dict[str, str], **options: Any) -> subprocess.CompletedProcess[str]:
+    start = subprocess.run
+
+    def run(command: list[str], env: dict[str, str] | None = None, **options: Any) -> Any:
+        if env is None or "OPENML_SKIP_PARQUET" not in env:  # not the client
+            return start(command, env=env, **options)
         monkeypatch.setenv("OPENML_SKIP_PARQUET", env["OPENML_SKIP_PARQUET"])
         tabbench_openml.client.answer(json.loads(command[-1]))
         return subprocess.CompletedProcess(command, 0, "", "")
@@ -493,6 +500,35 @@ def test_a_suite_is_run_on_the_folds_of_the_server(frame: pd.DataFrame, serve: S
     }
     assert {record.split_rule for record in records} == {"folds of the server"}
     assert {record.counts.test for record in records if record.counts is not None} == {20}
+
+
+@pytest.mark.usefixtures("in_process")
+def test_a_suite_of_five_tables_goes_from_the_server_to_a_table(
+    frame: pd.DataFrame, serve: Serve, bench: Bench
+) -> None:
+    """As ``tabbench run --data openml/s/5 --ssl projection --model nearest`` does it."""
+    world = stand_in.World([], {}, {5: [11, 12, 13, 14, 15]})
+    folds = (np.arange(ROWS) % 3)[:, None]
+    for number in world.suites[5]:
+        target, changed = ("count", "width") if number > 13 else ("class", "count")
+        table = frame.assign(**{changed: frame[changed] * number})
+        world.datasets.append(stand_in.Served(table, target, id=number))
+        world.tasks[number] = stand_in.ServedTask(number, target, folds, is_regression=target == "count")
+    given = {"ssl": ["projection"], "model": ["nearest"], "data": ["openml/s/5"], "preset": "quick"}
+    spec, launcher = read_request(given, bench.registry, Terms(jobs=1, device="cpu"))
+    with serve(world):
+        plan = plan_request(spec, bench.registry, bench.store, lambda line: None)
+    summary = run_plan(plan, bench.store, replace(launcher, start=InProcess), bench.watcher)
+    assert not summary.failures
+    made = tabulate(bench.store, only=[step.key for step in plan.records], names=plan.names)
+    assert made.units == {f"openml/t/{number}": "rmse" if number > 13 else "accuracy" for number in world.suites[5]}
+    assert {row.ssl: [cell.n for cell in row.cells.values()] for row in made.rows} == {
+        "none": [1] * 5,
+        "projection": [1] * 5,
+    }
+    kept = bench.store.frozen_tables()
+    assert [table.name for table in kept] == list(made.units)
+    assert all(len(table.sha256) == 64 for table in kept)
 
 
 def test_suites_go_by_the_names_of_papers(whole: Registry) -> None:
