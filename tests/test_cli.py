@@ -206,6 +206,19 @@ def test_an_interruption_ends_with_code_130(monkeypatch: pytest.MonkeyPatch) -> 
     assert caught.value.code == 130
 
 
+@pytest.mark.parametrize("option", ["--results", "--plugin"])
+def test_a_name_of_300_characters_is_refused_in_a_line(
+    option: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = "table" if option == "--results" else "list"
+    monkeypatch.setattr(sys, "argv", ["tabbench", command, option, "n" * 300])
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main sets its own
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 2
+    assert "File name too long" in capsys.readouterr().err
+
+
 def test_failures_end_with_code_3_and_the_table_still_prints(tmp_path: Path) -> None:
     done = tabbench(*RUN, "--results", tmp_path / "results", "--set", "projection.behave=fail")
     assert done.returncode == 3

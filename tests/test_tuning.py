@@ -354,3 +354,15 @@ def test_a_killed_study_goes_on_without_losing_or_repeating_trials(tmp_path: Pat
     assert stable(Store(tmp_path / "results").records()) == undisturbed.stable_records()
     keys = [record["key"] for record in written_records(tmp_path / "results")]
     assert len(keys) == len(set(keys))
+
+
+def test_optuna_says_nothing_of_its_own(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Not even where a finished study is only written down again, and no trial is asked for."""
+    import optuna
+
+    study = run_study(n=3)
+    optuna.logging.set_verbosity(optuna.logging.INFO)
+    study.write_journal(tmp_path / "study.journal")
+    optuna.logging.set_verbosity(optuna.logging.INFO)
+    run_study(n=3, sampler="gp")
+    assert capfd.readouterr().err == ""

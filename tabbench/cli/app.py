@@ -37,6 +37,9 @@ from tabbench.errors import TabbenchWarning
 UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
 """Disk errors that the user can fix."""
 
+UNUSABLE = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR)
+"""Errors of a path that was given."""
+
 app = CommandGroup(
     name="tabbench",
     help="Benchmark self-supervised learning on tabular data, with tables you can trust.",
@@ -97,6 +100,8 @@ def main() -> None:
         sys.stderr.close()
         sys.exit(0)
     except OSError as error:
+        if error.errno in UNUSABLE:
+            _leave(f"{str(error.filename)[:100]}: {error.strerror}: name another file or folder", 2)
         if error.errno not in UNWRITABLE:
             raise
         what = "read or write" if error.errno == errno.EACCES else "write"

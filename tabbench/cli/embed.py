@@ -1,6 +1,5 @@
 """``tabbench embed``: a representation of your own rows, outside any benchmark."""
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -14,7 +13,6 @@ from tabbench.errors import DataError, UsageError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from tabbench.registry import Entry, Registry
 
 WRITERS = (".parquet", ".csv", ".npy")
 
@@ -67,16 +65,19 @@ def embed(
             f"{choice.name!r} learns from labels, and a file to embed has none: choose a label-free method"
         )
     if encoder is not None:
+        from tabbench.running.stored_encoder import check_encoder
+
         check_encoder(encoder, choice.entry, registry)
     frame = _read(file)
     from tabbench.running.embedding import write_representation
     from tabbench.running.resources import pick_device
+    from tabbench.running.stored_encoder import load_encoder, refusing
 
     chosen = pick_device(device)
-    method_class = registry.load(choice.entry)
     if encoder is not None:
-        method = method_class.load(encoder, chosen)
+        method = load_encoder(encoder, choice.entry, registry, chosen)
     else:
+        method_class = registry.load(choice.entry)
         method = method_class(method_class.Config.resolve(choice.config, choice.name))
         frame, kinds = _worth_having(frame, split_names(categorical or ""))
         _pretrain(method, frame, seed, chosen, kinds)
@@ -85,7 +86,11 @@ def embed(
         if save is not None:
             method.save(save)
             saved = f"; the encoder is in {save}"
-        shape = write_representation(method, frame, out)
+        if encoder is None:
+            shape = write_representation(method, frame, out)
+        else:
+            with refusing(f"the encoder in {encoder} cannot encode {file}"):
+                shape = write_representation(method, frame, out)
     except OSError as error:  # a full disk, say; whatever could be checked earlier was
         what = out if saved or save is None else save
         raise UsageError(f"cannot write {what} ({error.strerror}){saved}") from None
@@ -103,24 +108,6 @@ def _check_writable(option: str, folder: Path) -> None:
         raise UsageError(f"{option} {folder}: {place} is a file, not a folder")
     if not os.access(place, os.W_OK):
         raise UsageError(f"{option} {folder}: cannot write to {place}")
-
-
-def check_encoder(folder: Path, entry: "Entry", registry: "Registry") -> None:
-    """Refuse a folder without an encoder, or with another method's."""
-    try:
-        stored = str(json.loads((folder / "method.json").read_text(encoding="utf-8"))["class"])
-    except OSError:
-        raise UsageError(f"--encoder {folder}: no stored encoder in this folder") from None
-    except (ValueError, KeyError, TypeError):
-        raise UsageError(f"--encoder {folder}: its method.json is damaged") from None
-    owner = next((each.name for each in registry.entries("ssl") if each.plugin.target == stored), None)
-    # The module of an unpublished plugin is named after its content, so only its class is compared.
-    if owner is None and stored.rpartition(":")[2] == entry.plugin.target.rpartition(":")[2]:
-        return
-    if owner != entry.name:
-        what = f"a {owner} encoder" if owner else f"an encoder of {stored}"
-        remedy = f"say --ssl {owner}" if owner else "give the plugin it is of"
-        raise UsageError(f"{folder} holds {what}, not one of {entry.name}: {remedy}")
 
 
 def _read(reference: str) -> Any:

@@ -4,7 +4,7 @@ import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,7 @@ from tabbench.errors import UsageError
 
 if TYPE_CHECKING:
     from tabbench.context import Context
+    from tabbench.contracts import SSLMethod
     from tabbench.data.cache import Manifest
     from tabbench.data.prepare import SplitData
     from tabbench.experiment.settings import Configured
@@ -166,7 +167,6 @@ def _inspect(
     from tabbench.running.inspection import Inspection, describe_target, inspect_stored, inspect_training
     from tabbench.running.rankings import rank_features
 
-    method_class = registry.load(choice.entry)
     print(f"{title} on {manifest.name}" + ("" if encoder is None else f", stored in {encoder}"))
     print(f"{'epoch':>5}  {'KL':>9}  {'distance':>9}  {'uniformity':>10}  {'rank':>7}  {'probe':>8}")
 
@@ -174,11 +174,12 @@ def _inspect(
         print(as_line(snapshot), flush=True)
 
     if encoder is None:
+        method_class = registry.load(choice.entry)
         method = method_class(method_class.Config.resolve(choice.config, choice.name))
         method.device = context.device
         seen, curves = inspect_training(method, split, context, snapshots, tell)
     else:
-        method = _load(method_class, encoder, choice, registry, split, context.device)
+        method = _load(encoder, choice, registry, split, context.device)
         seen, curves = inspect_stored(method, split, context, tell)
     rankings = rank_features(method, split, context.threads, context.root_seed)
     target = describe_target(split, context, manifest.target)
@@ -186,13 +187,10 @@ def _inspect(
     return Inspection(choice.name, manifest.name, seen, curves, target, rankings, source=source)
 
 
-def _load(
-    method_class: Any, folder: Path, choice: "Configured", registry: "Registry", split: "SplitData", device: str
-) -> Any:
-    from tabbench.cli.embed import check_encoder
+def _load(folder: Path, choice: "Configured", registry: "Registry", split: "SplitData", device: str) -> "SSLMethod":
+    from tabbench.running.stored_encoder import load_encoder
 
-    check_encoder(folder, choice.entry, registry)
-    method = method_class.load(folder, device)
+    method = load_encoder(folder, choice.entry, registry, device)
     if method.schema != getattr(split.train.features, "schema", None):
         raise UsageError(
             f"{folder} was trained on different columns or categories: give its --data, and the --seed of its split"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tabbench.errors import UsageError
 from tabbench.frames import to_table
 
 if TYPE_CHECKING:
@@ -28,13 +29,20 @@ FIRST_ROWS = 256
 def write_representation(method: SSLMethod, frame: pd.DataFrame, out: Path) -> tuple[int, ...]:
     """Encode the rows of ``frame`` and write them to ``out``, a .npy, .parquet or .csv file; returns the shape."""
     writers = {".npy": _npy, ".parquet": _parquet, ".csv": _csv}
-    first = method.encode(to_table(frame.iloc[:FIRST_ROWS], method.schema)).array
+    first = _encode(method, frame.iloc[:FIRST_ROWS])
     shape = (len(frame), *first.shape[1:])
-    at_once = max(PART_BYTES * len(first) // first.nbytes, 1)
+    at_once = max(PART_BYTES * len(first) // max(first.nbytes, 1), 1)
     with writers[out.suffix](out, shape, first.dtype) as write:
         for start in range(0, len(frame), at_once):
-            write(method.encode(to_table(frame.iloc[start : start + at_once], method.schema)).array)
+            write(_encode(method, frame.iloc[start : start + at_once]))
     return shape
+
+
+def _encode(method: SSLMethod, frame: pd.DataFrame) -> Rows:
+    rows = method.encode(to_table(frame, method.schema)).array
+    if not np.isfinite(rows).all():
+        raise UsageError(f"{type(method).__name__} encodes rows as values that are not finite: its weights are damaged")
+    return rows
 
 
 @contextmanager

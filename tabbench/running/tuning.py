@@ -166,7 +166,7 @@ class Study:
         """What Optuna may know when it proposes trial ``number``: earlier batches, and what else this one proposed."""
         import optuna
 
-        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        optuna.logging.set_verbosity(optuna.logging.ERROR)  # its lines are not ours
         study = optuna.create_study(direction="maximize", sampler=make_sampler("random", 0))
         states = {"ok": optuna.trial.TrialState.COMPLETE, "pruned": optuna.trial.TrialState.PRUNED}
         for trial in self.trials:
@@ -205,6 +205,7 @@ class Study:
         from optuna.storages import JournalStorage
         from optuna.storages.journal import JournalFileBackend
 
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
         states = {"ok": optuna.trial.TrialState.COMPLETE, "pruned": optuna.trial.TrialState.PRUNED}
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f".{secrets.token_hex(4)}.journal")
