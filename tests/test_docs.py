@@ -291,3 +291,12 @@ def test_experiment_files_can_be_planned(path: Path) -> None:
     assert {step.planned.model for step in plan.records if step.planned} == set(spec.model)
     assert set(spec.ssl) <= {step.planned.ssl for step in plan.records if step.planned}
     assert f"tabbench run examples/specs/{path.name} --dry-run" in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", ["SECURITY.md", "docs/protocol.md"])
+def test_every_promise_names_tests_that_exist(page: str) -> None:
+    lines = [line for line in (ROOT / page).read_text().splitlines() if line.startswith("|") and "tests/" in line]
+    assert len(lines) >= 10
+    for line in lines:
+        for file, test in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", line) or pytest.fail(line):
+            assert f"def {test}(" in (ROOT / file).read_text(), f"{page} names {file}::{test}"

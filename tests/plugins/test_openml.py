@@ -22,7 +22,7 @@ from sklearn.datasets import load_diabetes
 from tabbench_openml import tabbench_data_schemes, tabbench_datasets
 from tabbench_openml.california import MEAN, ORDER, STD, CaliforniaHousing
 from tabbench_openml.datasets import OpenMLDataset
-from tabbench_openml.download import Download, DownloadFault, Feature
+from tabbench_openml.download import Download, DownloadFault, Feature, _check
 from tabbench_openml.tables import attribute_names, read_table
 from typer.testing import CliRunner
 
@@ -185,6 +185,13 @@ def test_a_wrong_checksum_is_final_and_the_error_says_what_to_do(
     assert "`tabbench data import toy FILE --target class`" in message
     assert "\n" not in message
     assert find_cached("toy") is None
+
+
+def test_the_file_on_the_disk_is_compared_too(tmp_path: Path) -> None:
+    """The client compares what it received; what a cache or a disk made of it since is seen here."""
+    (tmp_path / "toy.arff").write_text("@relation toy")
+    with pytest.raises(DownloadFault, match="the checksum of the download is wrong"):
+        _check({"file": str(tmp_path / "toy.arff"), "md5": "0" * 32})
 
 
 @pytest.mark.usefixtures("in_process")

@@ -112,6 +112,7 @@ def test_a_line_comes_back_as_it_was() -> None:
 def test_half_a_character_does_not_make_a_folder_unreadable(tmp_path: Path) -> None:
     store = Store(tmp_path)
     add(store, {**record(0), "status": "failed", "error": "bad name \udce9.csv"})
+    assert b"udce9" not in next((tmp_path / "records").iterdir()).read_bytes(), "other readers could not decode it"
     assert saved(Store(tmp_path))[0]["error"] == "bad name ?.csv"
     assert Store(tmp_path).read_table(["error"])["error"].to_pylist() == ["bad name ?.csv"]
     # A line of somebody else's, who did not clean it.
