@@ -32,5 +32,5 @@ def test_no_built_in_method_or_model_is_left_out() -> None:
 
 def test_datasets_that_need_the_network_are_skipped_and_say_so() -> None:
     subject = find_subject("adult", kind="data")
-    with pytest.raises(Skipped, match="not to be had without the network"):
+    with pytest.raises(Skipped, match="not available without the network"):
         checks_for("data")[1](subject)

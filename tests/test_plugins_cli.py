@@ -138,7 +138,7 @@ def test_new_overwrites_nothing(tmp_path: Path) -> None:
     mine.write_text("mine")
     done = tabbench("plugins", "new", "ssl", "fresh", cwd=tmp_path)
     assert done.returncode == 2
-    assert done.stderr == "tabbench: tabbench-fresh is already there, and nothing is overwritten\n"
+    assert done.stderr == "tabbench: tabbench-fresh already exists; it is not overwritten\n"
     assert mine.read_text() == "mine"
     assert list(mine.parent.iterdir()) == [mine]
 

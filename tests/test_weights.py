@@ -195,14 +195,14 @@ def test_models_and_methods_that_take_no_weights_are_left_out_by_name(bench: Ben
     plan = bench.plan(ssl=["none", "vime_semi"], model=["mlp", "nearest"], data=[churn], class_weights="balanced")
     assert {step.planned.model for step in plan.records if step.planned} == {"mlp"}
     assert {skipped.reason for skipped in plan.skipped} == {
-        "nearest takes no weights",
-        "vime_semi learns with labels, and takes no weights",
+        "nearest does not support weights",
+        "vime_semi learns from labels and does not support weights",
     }
 
 
 @pytest.mark.parametrize("data, weights", [("wine", {"class_weights": "balanced"}), ("churn", {"weights": "w"})])
 def test_nothing_left_is_refused(bench: Bench, churn: str, data: str, weights: dict[str, str]) -> None:
-    with pytest.raises(UsageError, match="Nothing to run: nearest takes no weights"):
+    with pytest.raises(UsageError, match="Nothing to run: nearest does not support weights"):
         bench.plan(ssl=["none"], model=["nearest"], data=[churn if data == "churn" else data], **weights)
 
 
@@ -210,7 +210,7 @@ def test_tables_of_numbers_are_run_without_class_weights(bench: Bench) -> None:
     plan = bench.plan(ssl=["none"], model=["linear"], data=["wine", "diabetes"], class_weights="balanced")
     told = {step.planned.data: step.planned.weights for step in plan.records if step.planned}
     assert told == {"wine": "balanced classes", "diabetes": None}
-    with pytest.raises(UsageError, match="--class-weights is for targets that are classes, and no table of this run"):
+    with pytest.raises(UsageError, match="--class-weights needs a target of classes, and no table of this run"):
         bench.plan(data=["diabetes"], class_weights="balanced")
 
 

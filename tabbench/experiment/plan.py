@@ -174,7 +174,7 @@ def make_plan(spec: Spec, registry: Registry, manifests: Sequence[Manifest]) -> 
         wanted = "numbers" if spec.metric in REGRESSION_METRICS else "classes"
         raise UsageError(f"--metric {spec.metric} needs a target of {wanted}, and no table of this run has one")
     if spec.class_weights and kinds == {True}:
-        raise UsageError("--class-weights is for targets that are classes, and no table of this run has them")
+        raise UsageError("--class-weights needs a target of classes, and no table of this run has one")
     for manifest in manifests:
         models, arms = choose_all(spec, registry, manifest.name)
         for split in range(spec.rule.count(spec.splits, manifest.n_folds)):

@@ -41,9 +41,9 @@ def ways_to_use(arm: Arm, protocols: tuple[Protocol, ...]) -> tuple[UsedAs, ...]
 def why_not(arm: Arm, model: Configured, used_as: UsedAs, weighting: Weighting) -> str:
     """Why a method and a model cannot be combined under a protocol; empty if they can."""
     if weighting and arm.uses_labels:
-        return f"{arm.label} learns with labels, and takes no weights"
+        return f"{arm.label} learns from labels and does not support weights"
     if weighting and not model.entry.plugin.weights:
-        return f"{model.name} takes no weights"
+        return f"{model.name} does not support weights"
     if arm.method is None:
         return ""
     method, offered = arm.method.entry.plugin, model.entry.plugin

@@ -20,7 +20,7 @@ class Backbone(nn.Module):
     out_features: int
 
     def row_bytes(self, device: str | torch.device) -> int:
-        """What a training step on ``device`` holds of one row, where that is much: batches that do not fit are split.
+        """Bytes that a training step on ``device`` holds per row, if they are many: batches that do not fit are split.
 
         0, for networks without attention, is too little to count.
         """
@@ -28,7 +28,7 @@ class Backbone(nn.Module):
 
 
 class Network(nn.Module):
-    """A backbone, in mixed bfloat16 precision if so wished, and the linear layer on top of it, never so."""
+    """A backbone, optionally in mixed bfloat16 precision, and a linear layer on top of it in float32."""
 
     def __init__(self, backbone: Backbone, n_outputs: int, bf16: bool = False) -> None:
         super().__init__()

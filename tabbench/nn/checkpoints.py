@@ -25,7 +25,7 @@ Tensors = dict[str, Tensor]
 
 
 class Checkpoint(NamedTuple):
-    """What a training needs to go on: tensors by name, and plain values that fit JSON."""
+    """What a training needs to resume: tensors by name, and plain JSON values."""
 
     tensors: Tensors
     values: JsonObject
@@ -46,7 +46,7 @@ def write_checkpoint(path: Path, fingerprint: str, checkpoint: Checkpoint) -> No
 
 
 def read_checkpoint(path: Path, fingerprint: str) -> Checkpoint | None:
-    """What ``write_checkpoint`` wrote, on the CPU; None if there is nothing, or if it is of another training.
+    """What ``write_checkpoint`` wrote, on the CPU; None if there is nothing, or if it belongs to another training.
 
     A damaged file is renamed to ``*.damaged``, with a warning, and counts as nothing: the training starts again.
     """

@@ -1,4 +1,4 @@
-"""From a table to what a network reads, plain MLPs, and the part that methods with one encoder network share."""
+"""Turn a table into network inputs; plain MLPs; and what methods with one encoder network share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tabbench.nn.states import load_module, module_state
 from tabbench.values import MISSING, UNKNOWN, Representation, Schema, Table
 
 ENCODE_BATCH = 4096
-"""Rows that are encoded at a time: it bounds memory and does not change results."""
+"""Rows encoded at once: it bounds memory and does not change results."""
 
 
 AnyModule = TypeVar("AnyModule", bound=nn.Module)
@@ -33,8 +33,8 @@ class FeatureEncoder:
 
     The matrix has one column per original feature: numbers (scaled, missing ones imputed by the ``Scaler``), behind
     them a 0/1 column for each numeric column in which training rows have missing values, then category codes as floats.
-    Corruption can so replace whole features before ``encode`` makes the network's input, a number together with its
-    indicator (``originals``); the code ``unknown`` hides a category.
+    So corruption can replace whole features, a number together with its indicator (``originals``), before ``encode``
+    makes the network's input; the code ``unknown`` hides a category.
 
     ``onehot``: a column per training level, and one for missing where training rows have missing values. An unknown
     level is a block of zeros: there is no training row from which a weight of its own could be learnt.
@@ -170,7 +170,7 @@ class MLP(nn.Sequential):
 
 
 def output_activation(scaling: str) -> nn.Module:
-    """What a layer that rebuilds inputs ends with: a sigmoid has the range of minmax; other scales have negatives."""
+    """The last activation of a layer that reconstructs inputs: a sigmoid for minmax; other scalings have negatives."""
     return nn.Sigmoid() if scaling == "minmax" else nn.Identity()
 
 
@@ -211,10 +211,10 @@ class Embedding(nn.Module):
 
 
 class NetworkEncoder:
-    """The part of an ``SSLMethod`` or ``JointMethod`` that is the same wherever one network does the encoding.
+    """The shared part of an ``SSLMethod`` or ``JointMethod`` with one encoder network.
 
-    Name it first among the bases. A method says ``make_inputs``, ``make_network`` and ``embed``; what only the pretext
-    task needs (heads, decoders) it builds itself, and it is not stored.
+    Put it first among the bases. A method defines ``make_inputs``, ``make_network`` and ``embed``. It builds what only
+    the pretext task needs (heads, decoders) itself; that is not stored.
     """
 
     config: Any
@@ -246,7 +246,7 @@ class NetworkEncoder:
             self.network = self.make_network().to(self.device)
 
     def encode(self, table: Table) -> Representation:
-        """Encode rows in batches, each row for itself."""
+        """Encode rows in batches, each row on its own."""
         self.network.eval()
         return encode_in_batches(
             table, lambda rows: self.embed(self.inputs.matrix(rows, self.device)), self.encode_batch

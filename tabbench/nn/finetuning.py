@@ -21,12 +21,12 @@ from tabbench.nn.inputs import Batch, Inputs, InputShape, Rows, Tensors, residen
 from tabbench.values import Features, Table
 
 STATISTICS_ROWS = 10_000
-"""Training rows, at most, that say how an encoder's outputs are standardised."""
+"""Maximum training rows used to standardise an encoder's outputs."""
 ENCODED_AT_ONCE = 256
 """Rows that are encoded at a time for that."""
 STEEPEST = 10.0
-"""An output that hardly varies is not scaled by more than so many times the usual factor: its gradient would be all
-that the encoder hears."""
+"""An output that hardly varies is scaled by at most this multiple of the usual factor; otherwise its gradient would
+drown all others."""
 
 
 class EncoderInputs:
@@ -67,7 +67,7 @@ class EncoderInputs:
 
 
 class EncoderBackbone(Backbone):
-    """An encoder and what stands on it; the encoder can be held fixed for a while."""
+    """An encoder with a network on top; the encoder can be frozen for a while."""
 
     def __init__(self, encoder: nn.Module, inputs: EncoderInputs | None, body: Backbone | None, width: int) -> None:
         """``inputs`` and ``body`` are None if the encoder is the model's own backbone."""
@@ -94,7 +94,7 @@ class EncoderBackbone(Backbone):
         return of_encoder(device) + (self.body.row_bytes(device) if self.body is not None else 0)
 
     def fix(self, is_fixed: bool) -> None:
-        """Hold the encoder fixed, or let it learn."""
+        """Freeze the encoder, or let it learn."""
         self.is_fixed = is_fixed
         self.encoder.requires_grad_(not is_fixed)
 
@@ -136,7 +136,7 @@ def backbone_encoder(backbone: Backbone, inputs: Inputs) -> TrainableEncoder:
 def finetuning_groups(network: nn.Module, config: NetworkConfig, is_decayed: Decay) -> list[dict[str, object]]:
     """Parameters for an optimizer: the encoder's at ``encoder_lr_scale`` times the learning rate.
 
-    Weight decay draws to zero what is learned from nothing. A pretrained norm or bias has learned where it belongs.
+    Weight decay pulls weights to zero, which suits those learned from scratch. Pretrained norms and biases are spared.
     """
     groups: dict[tuple[float, bool], list[nn.Parameter]] = {}
     for name, parameter in network.named_parameters():

@@ -1,4 +1,4 @@
-"""From features to tensors: what is fitted on training rows, where the data live, and batches by index."""
+"""Turn features into tensors: what is fitted on training rows, where the data live, and batches by index."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOT_FINITE = "the representation has values that are not finite: its encoder div
 
 
 class Batch(NamedTuple):
-    """What a network takes. A kind of feature that the data do not have is None."""
+    """The input of a network. A kind of feature that the data do not have is None."""
 
     numeric: Tensor | None = None
     """(rows, columns) float32: scaled numbers and missing indicators, or a flat representation"""
@@ -52,7 +52,7 @@ def _like(batch: AnyBatch, tensors: list[Tensor | None]) -> AnyBatch:
 
 @dataclass(frozen=True)
 class InputShape:
-    """What a network must know of its inputs before it sees any."""
+    """What a network must know about its inputs before it sees any."""
 
     n_numeric: int = 0
     cardinalities: tuple[int, ...] = ()
@@ -107,7 +107,7 @@ class Inputs:
         return state | (self.scaler.get_state("inputs.scaler") if self.shape.n_numeric else {})
 
     def set_state(self, state: dict[str, NDArray[Any]]) -> Self:
-        """Take back what ``get_state`` gave."""
+        """Restore what ``get_state`` returned."""
         tokens = tuple(int(size) for size in state["inputs.tokens"])
         self.shape = InputShape(
             int(state["inputs.n_numeric"]),
@@ -206,11 +206,11 @@ class Rows(Generic[AnyBatch]):
 
 
 def flat_columns(array: NDArray[np.float32], max_columns: int = MAX_FLAT_COLUMNS) -> NDArray[np.float32]:
-    """A representation as a matrix, for models that have no projection: tokens are laid side by side.
+    """A representation as a matrix, for models without a projection: tokens are flattened.
 
-    Where that gives more than ``max_columns``, neighbouring channels of each token are averaged first, into as many
-    groups as fit (at least one). Flat representations stay as they are. Values that are not finite are refused: trees
-    would take NaN for a missing value.
+    If that gives more than ``max_columns``, neighbouring channels of each token are averaged first, into as many groups
+    as fit (at least one). Flat representations are unchanged. Non-finite values are refused, because trees would treat
+    NaN as missing.
     """
     matrix = _side_by_side(array, max_columns)
     if not np.isfinite(matrix.sum(dtype=np.float64)):  # without a mask as large as the matrix

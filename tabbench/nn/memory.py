@@ -1,4 +1,4 @@
-"""How much is held at a time: gradients of a batch in parts, and arrays that are files where they are large."""
+"""Bound memory: gradients of a batch in parts, and large arrays as files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def backward_in_parts(loss: Callable[[slice], Tensor], n: int, size: int) -> Ten
 
 
 def empty_array(shape: tuple[int, ...], memory: int | None, folder: Path | None = None) -> NDArray[np.float32]:
-    """A float32 array in memory, or in a temporary file that goes when the array does.
+    """A float32 array in memory, or in a temporary file that is removed with the array.
 
     Args:
         shape: of the array.

@@ -1,7 +1,7 @@
-"""Data parallel pretraining over the processes that ``torchrun`` started: equal weights, each with a share of a batch.
+"""Data-parallel pretraining over the processes started by ``torchrun``: equal weights, each with a share of a batch.
 
 A process that has initialised ``torch.distributed`` takes part; there is nothing else to set. Every process draws the
-same random numbers and takes its share of the rows, so that the training is that of one process, up to the order of
+same random numbers and takes its share of the rows, so that training equals that of one process, up to the order of
 sums.
 """
 

@@ -1,8 +1,8 @@
 """The loop of every pretraining: batches by index, schedules, selection of weights, checkpoints, deadlines, reports.
 
-A method gives a loss of some rows; what is special to it hangs on hooks before an epoch, after a step and after an
-epoch. A training that is killed or interrupted, in the middle of an epoch too, goes on from its last checkpoint and
-ends with the bytes it would have ended with.
+A method provides a loss for some rows; hooks before an epoch, after a step and after an epoch do the rest. A training
+that is killed or interrupted, even in the middle of an epoch, resumes from its last checkpoint and ends with exactly
+the bytes it would have had.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from tabbench.nn.parallel import is_first_process
 from tabbench.values import Representation, Table
 
 CHECKPOINT_SECONDS = 60.0
-"""Least time between two checkpoints. An interruption (deadline, pruning) writes one at once."""
+"""Minimum time between checkpoints. An interruption (deadline, pruning) writes one at once."""
 PROBES = 10
-"""Probes of a training, about, where a method does not say how often: enough to prune by, and cheap beside it."""
+"""Approximate number of probes if a method does not say how often: enough for pruning, and cheap."""
 
 Terms = Mapping[str, Tensor]
 """Terms of a loss by name, scalars; ``"loss"`` is the one that is minimised."""
@@ -58,10 +58,10 @@ class Pretext:
 
 @dataclass(frozen=True)
 class Hooks:
-    """What a method does beside the steps of its optimiser.
+    """What a method does besides the steps of its optimiser.
 
-    State that must survive a kill belongs into the network as a buffer (a bank, a moving average), or follows from the
-    generators that are given to ``train_pretext``.
+    State that must survive a kill belongs in the network as a buffer (a bank, a moving average), or must follow from
+    the generators given to ``train_pretext``.
     """
 
     before_epoch: Callable[[], None] = lambda: None
@@ -97,8 +97,8 @@ def train_pretext(
 ) -> Diagnostics:
     """Train ``network`` (encoder and heads together) and leave it in evaluation mode with the best weights.
 
-    Weights are chosen by the linear probe if the context has one, else by the validation loss, else the last ones are
-    kept. The untrained weights take part as epoch 0, so that a pretraining that only hurts is not kept.
+    The linear probe chooses the weights if the context has one, else the validation loss; otherwise the last ones are
+    kept. The untrained weights compete as epoch 0, so that a pretraining that only hurts is not kept.
 
     Args:
         network: everything that is trained, or changes while it is.
@@ -106,13 +106,13 @@ def train_pretext(
         train: the loss of training rows; ``network`` is in training mode when it is called.
         context: seeds of batches and dropout, probe, deadline, folder of checkpoints, and the listener of reports.
         epochs: at most this many.
-        batch_size: rows in a step.
-        identity: what decides how the training goes, such as settings and table. A checkpoint of another training is
-            not resumed.
+        batch_size: rows per step.
+        identity: what determines the training, such as settings and table. A checkpoint of another training is not
+            resumed.
         generators: every generator that the loss or the hooks draw from.
         encode: the method's encoder as it stands, for the probe; None: never probe.
-        drop_last: leave an incomplete last batch out.
-        min_rows: leave an incomplete last batch out if it has fewer rows.
+        drop_last: drop an incomplete last batch.
+        min_rows: drop an incomplete last batch if it has fewer rows.
         schedule: factor of the learning rate, from ``(step, number of steps)``.
         hooks: what else happens.
         validation: the loss of validation rows. Their corruption should be drawn once: only then do epochs compare.
@@ -121,7 +121,7 @@ def train_pretext(
         probe_every: epochs between two probes; None: about ten probes in all.
         select_untrained: whether the untrained weights take part in the selection.
         stage: name of this training, for a method that has several. Its end is kept until the last stage is done.
-        checkpoint_seconds: least time between two checkpoints; None: a minute.
+        checkpoint_seconds: minimum time between checkpoints; None: a minute.
 
     Returns:
         Diagnostics: number of epochs, best epoch and what chose it, a curve of every value, probes by epoch.
@@ -185,12 +185,12 @@ class _Keeper:
 
 @dataclass
 class _Progress:
-    """How far a training is: everything about it that is not a tensor, as JSON."""
+    """The progress of a training: everything about it that is not a tensor, as JSON."""
 
     epoch: int = 0
-    """Epochs that are done."""
+    """Finished epochs."""
     batch: int = 0
-    """Batches of the epoch under way that are done."""
+    """Finished batches of the current epoch."""
     best_epoch: int = 0
     best_score: float | None = None
     lowest: float | None = None
@@ -203,7 +203,7 @@ class _Progress:
 
 
 class _Training:
-    """One training: what changes while it runs, and how that is written down and taken up again."""
+    """One training: what changes while it runs, and how that is saved and resumed."""
 
     def __init__(
         self,
@@ -239,7 +239,7 @@ class _Training:
         return "last" if self.validation is None else "validation_loss"
 
     def keep_in(self, keeper: _Keeper) -> None:
-        """Write checkpoints there, and take up the one that is there."""
+        """Write checkpoints there, and resume from an existing one."""
         self.keeper = keeper
         found = keeper.read()
         if found is not None:
@@ -296,7 +296,7 @@ class _Training:
         values: dict[str, float] = {name: float(value) / self.n_steps for name, value in self.sums.items()}
         if not math.isfinite(values["loss"]):
             raise TabbenchError(
-                f"the training diverged: its loss is {values['loss']} in epoch {progress.epoch + 1}; lower lr"
+                f"training diverged: its loss is {values['loss']} in epoch {progress.epoch + 1}; lower lr"
             )
         values |= self.hooks.after_epoch((progress.epoch + 1) * self.n_steps, plan.epochs * self.n_steps)
         if self.validation is not None:
@@ -364,9 +364,7 @@ class _Training:
         idle = progress.epoch - progress.lowest_epoch
         progress.finished = progress.finished or (patience is not None and idle >= patience)
         if progress.lowest is None and (progress.finished or progress.epoch == self.plan.epochs):
-            raise TabbenchError(
-                f"the training diverged: no finite validation loss in {progress.epoch} epochs; lower lr"
-            )
+            raise TabbenchError(f"training diverged: no finite validation loss in {progress.epoch} epochs; lower lr")
 
     def _probe(self) -> float:
         assert self.context.probe is not None
@@ -376,7 +374,7 @@ class _Training:
         return score
 
     def _select(self, score: float) -> None:
-        """Remember the weights if they are the best so far; of equal ones the first, but training beats none."""
+        """Remember the weights if they are the best so far. Ties go to the first, but training beats none."""
         progress = self.progress
         is_better = progress.best_score is None or score > progress.best_score
         is_trained_tie = score == progress.best_score and progress.best_epoch == 0

@@ -1,4 +1,4 @@
-"""Linear models in closed form or by L-BFGS, and the linear probe that SSL methods are tuned by."""
+"""Linear models in closed form or by L-BFGS, and the linear probe used to tune SSL methods."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tabbench.nn.inputs import Inputs, flat_columns
 from tabbench.values import Representation, Task
 
 PROBE_ROWS = 10_000
-"""Training rows that the probe looks at."""
+"""Training rows used by the probe."""
 RIDGE_PENALTIES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 """Penalties per training row, for columns of unit variance."""
 WEAK_PENALTIES = (1e-7, 1e-6)
@@ -143,11 +143,11 @@ def logistic_path(
 def probe_score(
     train_x: NDArray[np.float32], train_y: NDArray[Any], val_x: NDArray[np.float32], val_y: NDArray[Any], task: Task
 ) -> float:
-    """How well validation labels follow linearly from representations, by the task's main metric; higher is better.
+    """How well a linear model predicts validation labels from representations, by the main metric; higher is better.
 
     Ridge regression on standardised columns, of the label or of one 0/1 column per class (the class with the largest
-    value is the answer); the penalty is the best of seven, or of nine from 2,000 rows on. At most 10,000 training rows,
-    evenly spaced, are looked at. Tokens (rows, d, h) are laid side by side.
+    value is the answer); the penalty is the best of seven, or of nine from 2,000 rows on. It uses at most 10,000
+    training rows, evenly spaced. Tokens (rows, d, h) are flattened.
     """
     if len(train_x) > PROBE_ROWS:  # fewer are not copied: tokens can be gigabytes before flat_columns reduces them
         rows = np.linspace(0, len(train_x) - 1, PROBE_ROWS).astype(int)

@@ -20,7 +20,7 @@ MAX_WEIGHTS = 2**22
 
 
 class LinearPerFeature(nn.Module):
-    """Each token has a linear map of its own to one number."""
+    """Each token has its own linear map to one number."""
 
     def __init__(self, d: int, h: int) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ def make_projection(name: ProjectionName, d: int, h: int) -> nn.Module:
 
     ``auto`` (for networks of tokens; others see ``make_wide_projection``) is ``linear_flatten``, which the paper's
     tuning chose most often, unless a row has more than 8,192 numbers: then it is ``linear_per_feature``.
-    ``tokens_direct`` is for the models to handle: here it lays the tokens side by side, which gives (rows, d * h).
+    ``tokens_direct`` is handled by the models: here it flattens the tokens to (rows, d * h).
     """
     if name == "auto":
         name = "linear_flatten" if d * h <= FLATTEN_LIMIT else "linear_per_feature"
@@ -90,8 +90,8 @@ def make_projection(name: ProjectionName, d: int, h: int) -> nn.Module:
 def make_wide_projection(d: int, h: int, max_width: int) -> tuple[nn.Module, int]:
     """What networks that read one vector do with tokens (rows, d, h) unless told otherwise, and its width.
 
-    Tokens side by side keep everything. Above ``max_width`` numbers one linear map brings them to as many as 4 million
-    weights allow. Where that would be fewer than d numbers, each token has a linear map of its own to one number.
+    Flattened tokens keep everything. Above ``max_width`` numbers, one linear map reduces them to as many as 4 million
+    weights allow. If that would be fewer than d numbers, each token has its own linear map to one number.
     """
     if d * h <= max_width:
         return nn.Flatten(), d * h

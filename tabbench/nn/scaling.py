@@ -16,7 +16,7 @@ N_QUANTILES = 1000
 
 
 class Scaler:
-    """Brings numeric columns to a common scale.
+    """Scales numeric columns to a common range.
 
     ``standard``: zero mean and unit variance. ``minmax``: the training range becomes [0, 1], and other rows are
     clipped to it. ``quantile``: a normal distribution by ranks (at most 1,000 quantiles). A constant column becomes 0.
@@ -83,7 +83,7 @@ class Scaler:
         return {f"{prefix}.{name}": getattr(self, name) for name in names}
 
     def set_state(self, state: dict[str, NDArray[Any]], prefix: str = "scaler") -> Self:
-        """Take back what ``get_state`` gave."""
+        """Restore what ``get_state`` returned."""
         for name, array in state.items():
             if name.startswith(f"{prefix}."):
                 setattr(self, name.removeprefix(f"{prefix}."), array)

@@ -44,7 +44,7 @@ class TokenRows:
 
 
 class FeatureTokenizer(nn.Module):
-    """Each feature through a linear map of its own: ``TokenRows`` to ``(features, rows, dim)``, numeric ones first.
+    """Maps each feature with its own linear map: ``TokenRows`` to ``(features, rows, dim)``, numeric ones first.
 
     A number x of column j becomes ``x * weight[j] + bias[j]``, all columns in one operation. A category becomes a row
     of its column's table plus a bias, which is the linear map of its one-hot code; all tables are one, with offsets.

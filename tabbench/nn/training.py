@@ -1,4 +1,4 @@
-"""Supervised training of networks: one loop, and the base class of models that need no more than a backbone.
+"""Supervised training of networks: one loop, and the base class of models that only need a backbone.
 
 A plugin's model is a ``NetworkConfig`` and a ``Backbone``; batches, loss, schedule, early stopping and prediction are
 here.
@@ -39,7 +39,7 @@ MAX_HELD_BYTES = 2**30
 
 
 class Objective:
-    """What a network is trained for: targets, loss, predictions and score of a task.
+    """The goal of training: targets, loss, predictions and score of a task.
 
     Regression targets are standardised with the training labels once more. Labels of the harness already are, so that
     this changes nothing there; outside it, learning rates keep their meaning.
@@ -95,7 +95,7 @@ class Objective:
 
 @dataclass
 class History:
-    """The course of a training, one entry per epoch; part of a record's diagnostics."""
+    """The history of a training, one entry per epoch; part of a record's diagnostics."""
 
     best_epoch: int = 0
     """Epoch (from 1) whose weights were kept."""
@@ -113,7 +113,7 @@ class History:
 
 
 class NetworkModel(DownstreamModel):
-    """Base of downstream networks: a subclass has a ``Config`` and makes a backbone."""
+    """Base of downstream networks: a subclass has a ``Config`` and builds a backbone."""
 
     Config: ClassVar[type[NetworkConfig]] = NetworkConfig
     inputs: Inputs | EncoderInputs
@@ -237,7 +237,7 @@ def train_network(
     before_epoch: Callable[[int], None] = lambda epoch: None,
     row_weights: Tensor | None = None,
 ) -> History:
-    """Train until validation stops to improve, and leave ``network`` with its best weights.
+    """Train until validation stops improving, and leave ``network`` with its best weights.
 
     Gradients of a batch are computed for ``rows_at_once`` rows at a time, None is all of them. Validation figures are
     over the whole split. ``row_weights`` say what each training row counts in the loss. ``before_epoch`` is called with
@@ -279,7 +279,7 @@ def train_network(
             if epoch - history.best_epoch >= config.patience:
                 break
     if best is None:
-        raise TabbenchError(f"the training diverged: no finite validation loss in {history.n_epochs} epochs; lower lr")
+        raise TabbenchError(f"training diverged: no finite validation loss in {history.n_epochs} epochs; lower lr")
     network.load_state_dict(weights)
     return history
 

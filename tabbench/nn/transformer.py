@@ -45,7 +45,7 @@ class TransformerEncoder(nn.Module):
         self.layers = nn.ModuleList(TransformerLayer(dim, heads, dim_feedforward, dropout, norm) for _ in range(layers))
 
     def forward(self, x: Tensor, keep: slice | None = None) -> Tensor:
-        """Encode; with ``keep``, give only these tokens, and spare the last layer the work on the others."""
+        """Encode; with ``keep``, return only these tokens, and skip the others in the last layer."""
         last = len(self.layers) - 1
         for i, layer in enumerate(self.layers):
             x = layer(x, keep if i == last else None)

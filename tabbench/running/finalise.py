@@ -51,9 +51,9 @@ def fit_pipeline(
     """
     data = open_all(manifest, without=without, weights=weighting.column)
     if weighting and not model.entry.plugin.weights:
-        raise UsageError(f"{model.name} takes no weights: choose another model")
+        raise UsageError(f"{model.name} does not support weights: choose another model")
     if weighting and method is not None and method.entry.plugin.uses_labels:
-        raise UsageError(f"{method.name} learns with labels, and takes no weights: choose another method")
+        raise UsageError(f"{method.name} learns from labels and does not support weights: choose another method")
     fitted = _make(model, registry)
     _refuse_unsaved(fitted)
     train, validation, encoder = data.train, data.validation, None

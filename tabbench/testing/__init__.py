@@ -1,4 +1,4 @@
-"""The conformance kit: what tabbench promises in the name of a plugin, as functions that anybody can run.
+"""The conformance kit: the promises that a plugin must keep, as functions that anyone can run.
 
 In a plugin's own tests::
 

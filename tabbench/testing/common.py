@@ -1,4 +1,4 @@
-"""Promises of every plugin: light hooks, and settings that a tuner and a results folder can rely on."""
+"""Promises of every plugin: light hooks, and settings that the tuner and a results folder can rely on."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ HEAVY = ("torch", "tensorflow", "jax", "scipy", "sklearn", "pandas")
 """Libraries that take long to import; those of boosted trees import some of them."""
 N_SAMPLES = 200
 MIN_VALID_SHARE = 0.25
-"""A tuner that must throw more of its proposals away searches little."""
+"""A tuner that must discard more of its proposals searches little."""
 CANARY = 727_272_727
 MIN_WORDS = 4
-"""Fewer words are no sentence that could help a user."""
+"""Fewer words cannot help a user."""
 
 
 def require(condition: bool | np.bool_, message: str) -> None:
-    """Raise ``CheckFailed`` unless ``condition`` holds; unlike ``assert``, it is there under ``python -O`` too."""
+    """Raise ``CheckFailed`` unless ``condition`` holds; unlike ``assert``, it also works under ``python -O``."""
     if not condition:
         raise CheckFailed(message)
 
 
 def works_or_refuses(subject: Subject, attempt: Callable[[], None]) -> None:
     """Whatever goes wrong in ``attempt`` must be a ``TabbenchError`` with a sentence."""
-    subject.make()  # that the settings are refused is no refusal of the table
+    subject.make()  # refusing the settings is not refusing the table
     try:
         attempt()
     except TabbenchError as refusal:
@@ -49,7 +49,7 @@ def same(first: NDArray[Any], second: NDArray[Any]) -> bool:
 
 
 def close(first: NDArray[Any], second: NDArray[Any]) -> bool:
-    """Equal but for the rounding of sums that are added up in another order."""
+    """Equal up to rounding, when sums are taken in a different order."""
     if first.shape != second.shape:
         return False
     scale = max(1.0, float(np.abs(second).max(initial=0.0)))
@@ -58,12 +58,12 @@ def close(first: NDArray[Any], second: NDArray[Any]) -> bool:
 
 @contextmanager
 def unchanged_generators() -> Iterator[None]:
-    """What happens inside must leave the global generators of random, numpy and torch as they were."""
+    """Code inside must not change the global generators of random, numpy and torch."""
     import torch
 
     saved = random.getstate(), np.random.get_state(), torch.get_rng_state()
     try:
-        # A state that nobody else puts them into: seeding twice with the same seed must be noticed too.
+        # A state that nothing else produces: seeding twice with the same seed must be noticed too.
         random.seed(CANARY)
         np.random.seed(CANARY)
         torch.default_generator.manual_seed(CANARY)
@@ -78,13 +78,13 @@ def unchanged_generators() -> Iterator[None]:
     require(
         not changed,
         f"the global generator of {' and '.join(changed)} was used or seeded; "
-        "take chance from context.seed and context.generator, and initialise within tabbench.nn.seeded",
+        "take randomness from context.seed and context.generator, and initialise within tabbench.nn.seeded",
     )
 
 
 @contextmanager
 def unchanged_process() -> Iterator[None]:
-    """What happens inside must leave the state that other jobs share as it was: threads, default dtype and the like."""
+    """Code inside must not change the state that jobs share: threads, default dtype and the like."""
     from tabbench.running.surroundings import Surroundings
 
     before = Surroundings()
@@ -92,7 +92,7 @@ def unchanged_process() -> Iterator[None]:
         yield
     finally:
         changes = before.put_right()
-    require(not changes, f"it changed what other jobs of its process share: {'; '.join(changes)}")
+    require(not changes, f"it changed state that other jobs of its process share: {'; '.join(changes)}")
 
 
 def _generator_states() -> dict[str, object]:
@@ -112,13 +112,13 @@ def check_hook_module_is_light(subject: Subject) -> None:
         raise Skipped("no installed plugin offers this class")
     if subject.entry.file is not None:
         raise Skipped("an unpublished file is one module: split it when it becomes a package")
-    _require_light(subject.entry.module, "the class belongs into a module of its own")
+    _require_light(subject.entry.module, "move the class to its own module")
 
 
 def check_config_module_is_light(subject: Subject) -> None:
     """Importing the settings imports no heavy library, where the plugin names their module (``Plugin.config``)."""
     if subject.plugin is None or not subject.plugin.config:
-        raise Skipped("the plugin names no module of its own for its settings")
+        raise Skipped("the plugin names no separate module for its settings")
     module, _, name = subject.plugin.config.partition(":")
     _require_light(module, "planning a run would wait for it")
     named = getattr(sys.modules.get(module) or __import__(module, fromlist=[name]), name)
@@ -174,12 +174,12 @@ def check_search_ranges_are_sound(subject: Subject) -> None:
             fixed = {name: value}
             others = ({**draw_settings(space, generator), **fixed} for _ in range(N_SAMPLES))
             allowed = any(_is_allowed(subject, settings) for settings in (fixed, *others))
-            require(allowed, f"{name}={value!r} is in the search range, and refused whatever the other settings are")
+            require(allowed, f"{name}={value!r} is in the search range but is refused whatever the other settings are")
 
 
 def _require_sound(name: str, search: Range) -> None:
     if isinstance(search, Choice):
-        require(len(search.values) > 1, f"{name}: a choice of {len(search.values)} is none")
+        require(len(search.values) > 1, f"{name}: a choice of {len(search.values)} is not a choice")
         return
     require(search.low < search.high, f"{name}: {search.low} .. {search.high} is empty")
     require(not search.log or search.low > 0, f"{name}: a logarithmic range cannot begin at {search.low}")

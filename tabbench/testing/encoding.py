@@ -1,4 +1,4 @@
-"""Promises of whatever encodes rows: SSL methods, and joint methods that give a representation."""
+"""Promises of everything that encodes rows: SSL methods, and joint methods that give a representation."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class BoobyTrap:
 
 
 def indeterminism(subject: Subject) -> str:
-    """How encoding depends on chance or on the past; empty if it does not."""
+    """How encoding depends on randomness or on earlier calls; empty if it does not."""
 
     def compare() -> str:
         first = subject.embed(subject.table(seed=1)).copy()
@@ -86,7 +86,7 @@ def check_embedding_is_finite_float32(subject: Subject) -> None:
         found = subject.encoder().encode(subject.table(rows, seed=1))
         require(isinstance(found, Representation), f"encode gave a {type(found).__name__}, not a Representation")
         array = found.array
-        require(array.dtype == np.float32, f"encode gave {array.dtype}, float32 is due")
+        require(array.dtype == np.float32, f"encode gave {array.dtype}, expected float32")
         require(len(array) == rows, f"encode gave {len(array)} rows for {rows}")
         require(np.isfinite(array).all(), "encode gave numbers that are not finite")
         shapes.add(array.shape[1:])
@@ -99,13 +99,13 @@ def check_encode_is_deterministic(subject: Subject) -> None:
 
 
 def check_rows_are_encoded_alone(subject: Subject) -> None:
-    """A row's embedding depends neither on its batch mates, nor on their order, nor on how many there are."""
+    """A row's embedding does not depend on the other rows of its batch, their order or their number."""
     require_deterministic(subject)
     rows = subject.table(40, seed=1)
     array = subject.embed(rows)
     mates = poison(subject.table(40, seed=2))
     mixed = join(rows.take(slice(0, 5)), mates)
-    require(close(subject.embed(mixed)[:5], array[:5]), "other batch mates change a row's embedding")
+    require(close(subject.embed(mixed)[:5], array[:5]), "the other rows of a batch change a row's embedding")
     order = np.random.default_rng(0).permutation(40)
     require(close(subject.embed(rows.take(order)), array[order]), "the order of rows changes their embeddings")
     for size in (1, 7):
@@ -114,7 +114,7 @@ def check_rows_are_encoded_alone(subject: Subject) -> None:
 
 
 def check_every_column_counts(subject: Subject) -> None:
-    """Every column influences the embedding: a change of its value changes the embedding of some row."""
+    """Every column influences the embedding: changing its value changes the embedding of some row."""
     require_deterministic(subject)
     rows = subject.table(16, seed=1)
     array = subject.embed(rows)
@@ -142,12 +142,12 @@ def check_same_seed_same_embedding(subject: Subject) -> None:
 
 
 def check_pretraining_sees_no_labels(subject: Subject) -> None:
-    """Labels are out of reach: other labels around the training, and in the probe, make no difference."""
+    """Labels are out of reach: different labels nearby, and in the probe, make no difference."""
     require_comparable(subject)
     labels = np.arange(len(subject.table())) % 2
     encoders = [_train_among(subject, subject.table(), y) for y in (labels, 1 - labels)]
     first, second = (subject.embed(subject.table(), encoder) for encoder in encoders)
-    require(same(first, second), "other labels around the training gave another encoder")
+    require(same(first, second), "different labels nearby gave a different encoder")
     subject.make().fit(_to_frame(subject.table()), BoobyTrap())
 
 
@@ -163,14 +163,14 @@ def _train_among(subject: Subject, table: Table, labels: NDArray[np.int64]) -> A
 
 
 def check_training_sees_no_test_rows(subject: Subject) -> None:
-    """Test rows are out of reach: poisoned ones beside the training rows, in the same memory, make no difference."""
+    """Test rows are out of reach: poisoned rows next to the training rows, in the same memory, make no difference."""
     require_comparable(subject)
     train, test = subject.table(), subject.table(32, seed=3)
     first, second = (
         subject.embed(train, subject.train(join(train, hidden).take(slice(0, len(train)))))
         for hidden in (test, poison(test))
     )
-    require(same(first, second), "poisoned rows that are no training rows gave another encoder")
+    require(same(first, second), "poisoned rows outside the training rows gave a different encoder")
 
 
 def check_validation_rows_are_not_fitted(subject: Subject) -> None:
@@ -184,7 +184,7 @@ def check_validation_rows_are_not_fitted(subject: Subject) -> None:
         method = subject.make()
         method.initialise(train, Context(validation=rows))
         arrays.append(subject.embed(train, method))
-    require(same(*arrays), "poisoned validation rows gave another untrained encoder")
+    require(same(*arrays), "poisoned validation rows gave a different untrained encoder")
 
 
 def check_untrained_encoder(subject: Subject) -> None:
@@ -234,7 +234,7 @@ def check_inputs_are_untouched(subject: Subject) -> None:
 
 
 def check_deadline_is_respected(subject: Subject) -> None:
-    """A training whose time is used up ends at its next report, and does not pretend to have finished."""
+    """A training that runs out of time ends at its next report, and does not pretend to have finished."""
     table = subject.table()
     require_deadline(lambda context: subject.train(table, context))
 
@@ -246,13 +246,13 @@ def require_deadline(train: Callable[[Context], object]) -> None:
     def count(step: int, total: int, metrics: dict[str, float]) -> None:
         nonlocal reports
         reports += 1
-        require(reports == 1, "training went on after report had raised DeadlineReached: let it pass")
+        require(reports == 1, "training continued after report raised DeadlineReached: do not catch it")
 
     try:
         train(Context(deadline=time.monotonic() - 1.0, on_report=count))
     except DeadlineReached:
         return
-    require(reports > 0, "training never called context.report, so nobody can stop it: call it once per epoch")
+    require(reports > 0, "training never called context.report, so it cannot be stopped: call it once per epoch")
     raise CheckFailed("report raised DeadlineReached, and training returned as if it had finished")
 
 
@@ -344,7 +344,7 @@ def check_missing_values_that_training_did_not_have(subject: Subject) -> None:
 
 
 def check_unseen_categories(subject: Subject) -> None:
-    """A category that no training row has works, or is refused by name."""
+    """A category not seen in training works, or is refused by name."""
     rows = copy_of(subject.table(8, seed=1))
     if not rows.schema.categorical:
         raise Skipped("it takes no categories")

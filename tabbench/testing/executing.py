@@ -1,4 +1,4 @@
-"""Promises of executors. They run on the real thing: a machine, a cluster, whatever the settings name."""
+"""Promises of executors. They run for real: on this machine, or on the cluster that the settings name."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LIMITS = Limits(threads=1, device="cpu", timeout=8.0, memory=1536 * 2**20)
 
 
 class Stage:
-    """An executor at work, with a record of all it said."""
+    """A running executor, with a record of everything it reported."""
 
     def __init__(self, subject: Subject) -> None:
         cls: type[Executor] = subject.load()
@@ -60,7 +60,7 @@ class Stage:
             self.executor.submit(job)
 
     def until(self, condition: Callable[[], bool], what: str, seconds: float = PATIENCE, ready: int = 0) -> None:
-        """Let the executor work until something is so."""
+        """Let the executor work until a condition holds."""
         end = time.monotonic() + seconds
         while not condition():
             require(time.monotonic() < end, f"{what} within {seconds:g} s; it says: {self.executor.why_waiting()!r}")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 
 class OutOfTime(BaseException):
-    """The time of a check is over. Not an ``Exception``, so that a plugin does not swallow it."""
+    """A check took too long. Not an ``Exception``, so that a plugin does not swallow it."""
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from tabbench.testing.subject import Subject, temporary_folder
 def check_cells_are_sound(subject: Subject) -> None:
     """Figures are numbers, spreads are not negative, and no cell is there twice."""
     cells = subject.make().cells()
-    require(bool(cells), "there is no figure in it")
+    require(bool(cells), "it has no figures")
     for cell in cells:
         require(isinstance(cell, PublishedCell), f"cells gave a {type(cell).__name__}, not a PublishedCell")
         where = f"{cell.table}, {cell.ssl} + {cell.model} on {cell.dataset}"
@@ -23,12 +23,12 @@ def check_cells_are_sound(subject: Subject) -> None:
         require(cell.std is None or cell.std >= 0, f"{where}: a spread of {cell.std}")
     keys = [(c.table, c.ssl, c.model, c.dataset, c.metric, c.protocol, c.labels) for c in cells]
     twice = [key for key, number in Counter(keys).items() if number > 1]
-    require(not twice, f"a cell is there twice: {', '.join(map(str, twice[:1]))}")
+    require(not twice, f"duplicate cell: {', '.join(map(str, twice[:1]))}")
     subject.note = f"{len(cells)} cells"
 
 
 def check_wrong_reference_is_refused(subject: Subject) -> None:
-    """A reference that stands for nothing is refused with a sentence, without the network."""
+    """An unknown reference is refused with a sentence, without the network."""
     with temporary_folder() as folder:
         try:
             found = subject.make().expand(f"{subject.name}:no/such table", Path(folder), offline=True)

@@ -16,7 +16,7 @@ def load(subject: Subject) -> LoadedData:
         try:
             loaded = subject.make().load(Path(folder), offline=True)
         except DataError as refusal:
-            raise Skipped(f"not to be had without the network: {refusal}") from None
+            raise Skipped(f"not available without the network: {refusal}") from None
     require(isinstance(loaded, LoadedData), f"load gave a {type(loaded).__name__}, not LoadedData")
     found: LoadedData = loaded
     return found

@@ -40,7 +40,7 @@ def as_tokens(table: Table) -> Representation:
 def require_predictions(predictions: NDArray[Any], rows: int, task: Task) -> None:
     """Finite numbers of the right shape; for classes, probabilities."""
     wanted = (rows,) if task.is_regression else (rows, task.n_classes)
-    require(predictions.shape == wanted, f"predict gave shape {predictions.shape} for {task.kind}, {wanted} is due")
+    require(predictions.shape == wanted, f"predict gave shape {predictions.shape} for {task.kind}, expected {wanted}")
     require(np.isfinite(predictions).all(), f"predict gave numbers that are not finite for {task.kind}")
     if not task.is_regression:
         require(bool((predictions >= 0).all()), "a probability is negative")
@@ -100,7 +100,7 @@ def check_token_representation(subject: Subject) -> None:
 
 
 def check_rows_are_predicted_alone(subject: Subject) -> None:
-    """A row's prediction depends neither on the other rows, nor on their order, nor on how many there are."""
+    """A row's prediction does not depend on the other rows, their order or their number."""
     require_comparable(subject)
     model, rows = subject.fitted(), subject.table(30, seed=1)
     predictions = model.predict(rows)
@@ -109,11 +109,11 @@ def check_rows_are_predicted_alone(subject: Subject) -> None:
     order = np.random.default_rng(0).permutation(30)
     require(close(model.predict(rows.take(order)), predictions[order]), "the order of rows changes their predictions")
     alone = np.concatenate([model.predict(rows.take(slice(i, i + 1))) for i in range(5)])
-    require(close(alone, predictions[:5]), "a row alone is predicted otherwise than among others")
+    require(close(alone, predictions[:5]), "a row alone is predicted differently than among others")
 
 
 def check_training_sees_no_test_rows(subject: Subject) -> None:
-    """Test rows are out of reach: poisoned ones beside the training rows, in the same memory, make no difference."""
+    """Test rows are out of reach: poisoned rows next to the training rows, in the same memory, make no difference."""
     require_comparable(subject)
     train, test = subject.table(96), subject.table(32, seed=3)
     y, task = make_labels(train, "multiclass")
@@ -124,7 +124,7 @@ def check_training_sees_no_test_rows(subject: Subject) -> None:
         learner = subject.learner()
         learner.fit(Labelled(join(train, hidden).take(slice(0, len(train))), y.copy()), validation, task, Context())
         predictions.append(learner.predict(train))
-    require(same(*predictions), "poisoned rows that are no training rows changed the predictions")
+    require(same(*predictions), "poisoned rows outside the training rows changed the predictions")
 
 
 def check_global_generators_are_untouched(subject: Subject) -> None:
@@ -164,7 +164,7 @@ def check_inputs_are_untouched(subject: Subject) -> None:
 
 
 def check_deadline_is_respected(subject: Subject) -> None:
-    """A training whose time is used up ends at its next report, and does not pretend to have finished."""
+    """A training that runs out of time ends at its next report, and does not pretend to have finished."""
     table = subject.table(96)
     require_deadline(lambda context: subject.fit(table, "multiclass", context=context))
 
@@ -213,7 +213,7 @@ def check_missing_values(subject: Subject) -> None:
 
 
 def check_unseen_categories(subject: Subject) -> None:
-    """A category that no training row has works, or is refused by name."""
+    """A category not seen in training works, or is refused by name."""
     rows = copy_of(subject.table(8, seed=1))
     if not rows.schema.categorical:
         raise Skipped("it takes no categories")

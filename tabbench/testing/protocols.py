@@ -1,4 +1,4 @@
-"""Promises about how encoders are used and how many labels there are: fine-tuning, and labels that are hidden."""
+"""Promises about fine-tuning and hidden labels."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from tabbench.testing.tables import make_labels
 from tabbench.values import Labelled, Representation, Table, Task
 
 KEPT = 24
-"""Labelled rows; the others of the table have a label that nobody may see."""
+"""Labelled rows; the labels of the other rows must stay hidden."""
 
 
 def check_trainable_encoder(subject: Subject) -> None:
-    """The encoder that goes on learning starts as the one that encodes, and its gradients reach its weights."""
+    """The trainable encoder starts equal to the one that encodes, and gradients reach its weights."""
     import torch
 
     if not _says_finetune(subject, "trainable_encoder"):
-        raise Skipped("the plugin says that its encoder cannot go on learning (finetune=False)")
+        raise Skipped("the plugin says that its encoder cannot be fine-tuned (finetune=False)")
     table = subject.table()
     method = subject.train(table)
     wanted = subject.embed(table, method)

@@ -81,12 +81,12 @@ def make_package(kind: str, name: str, registry: Registry) -> dict[str, str]:
 
 
 def fill(text: str, words: dict[str, str]) -> str:
-    """``{{word}}`` replaced by what it stands for; a word that stands for nothing is an error."""
+    """Replace each ``{{word}}``; an unknown word is an error."""
     return re.sub(r"\{\{(\w+)\}\}", lambda match: words[match[1]], text)
 
 
 def check_name(name: str, kind: str, registry: Registry) -> None:
-    """Refuse a name that could not be installed beside what there is."""
+    """Refuse a name that would clash with what is installed."""
     if not NAME.fullmatch(name):
         raise UsageError(
             f"Bad name {name!r}: lower-case letters and digits, a letter first, single '-' or '_' between them"
@@ -106,7 +106,7 @@ def check_name(name: str, kind: str, registry: Registry) -> None:
 def write_package(files: dict[str, str], folder: Path) -> None:
     """Write the files into a folder that must not be there yet."""
     if folder.exists():
-        raise UsageError(f"{folder} is already there, and nothing is overwritten")
+        raise UsageError(f"{folder} already exists; it is not overwritten")
     try:
         for path, text in files.items():
             target = folder / path

@@ -1,4 +1,4 @@
-"""What is being checked: a class with settings, and everything a check needs to try it out."""
+"""The subject of a check: a class with settings, and everything a check needs to try it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CHECKED = ("ssl", "model", "data", "executor", "reference", "scheme")
 """Kinds of plugins that there are checks for."""
 OTHER_WORDS = {"models": "model", "dataset": "data", "datasets": "data", "executors": "executor"}
 CHECK_PRESETS = ("check", "quick")
-"""The first of these presets that a plugin has is what it is checked with."""
+"""A plugin is checked with the first of these presets that it has."""
 SHAPES: Mapping[str, tuple[int, int]] = {"mixed": (4, 2), "numeric": (4, 0), "categorical": (0, 3)}
 """Numeric and categorical columns of the tables that checks use, the first that the plugin does not refuse."""
 
@@ -60,13 +60,13 @@ class Subject:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """What differs from the preset ``check`` or ``quick``."""
     entry: Entry | None = None
-    """How it is registered; None for a class that no plugin offers."""
+    """Its registration; None for a class that no plugin offers."""
     note: str = ""
-    """What the check that just ran has to add, such as the sentence of a refusal."""
+    """What the last check adds, such as the sentence of a refusal."""
     time_limit: float = 120.0
     """Seconds that one check may take."""
     cannot_train: bool = False
-    """It was tried, and failed: checks that need a training say nothing."""
+    """Whether training failed: checks that need it are then skipped."""
     _memory: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:

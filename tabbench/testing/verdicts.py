@@ -75,16 +75,16 @@ class Check:
             raise
         except OutOfTime:
             raise CheckFailed(
-                f"it took longer than {subject.time_limit:g} s: make it fast by settings, or allow more time"
+                f"it took longer than {subject.time_limit:g} s: make it faster with settings, or allow more time"
             ) from None
         except (Exception, Interruption) as error:
             line = f"{type(error).__name__}: {' '.join(str(error).split())}{plugin_line(error)}"
             raise CheckFailed(line) from error
         finally:
-            before.put_right()  # what one check leaves behind is no matter of the next
+            before.put_right()  # one check must not affect the next
 
     def _require_trained(self, subject: Subject) -> None:
-        """Skip what a plugin that cannot train would fail anyway, each time with the same line."""
+        """Skip checks that a plugin which cannot train would fail anyway, all with the same message."""
         if self.function is check_it_trains:
             subject.cannot_train = True  # until it has
         elif subject.cannot_train and self.function not in UNTRAINED_CHECKS:
@@ -99,12 +99,12 @@ class Verdict:
     promise: str
     status: Status
     note: str = ""
-    """Why it failed or was skipped, why a failure was expected, or what the check has to add."""
+    """Why it failed or was skipped, why a failure was expected, or what the check adds."""
     seconds: float = 0.0
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is to be done: an expected failure is, a check that passes unexpectedly is not."""
+        """Whether all is well: an expected failure is fine, an unexpected pass is not."""
         return self.status in ("passed", "expected", "skipped")
 
 
@@ -125,7 +125,7 @@ def check_plugin(
     time_limit: float | None = None,
     on_verdict: Callable[[Verdict], None] = lambda verdict: None,
 ) -> list[Verdict]:
-    """Run all checks of a plugin; if it cannot train, those alone that need no training.
+    """Run all checks of a plugin; if it cannot train, only those that need no training.
 
     Args:
         plugin: a class, or the name of a registered plugin.
@@ -133,8 +133,8 @@ def check_plugin(
         settings: settings that make the checks fast, on top of the preset ``check`` or ``quick``.
         expected_failures: names of checks that fail, each with its reason.
         files: unpublished plugins to register (``--plugin FILE``).
-        time_limit: seconds that a check may take, if not two minutes.
-        on_verdict: gets each verdict as soon as there is one.
+        time_limit: time limit per check in seconds; two minutes by default.
+        on_verdict: receives each verdict as soon as it is known.
     """
     subject = find_subject(plugin, kind=kind, settings=settings, files=files)
     if time_limit is not None:
@@ -193,7 +193,7 @@ def _judge(check: Check, subject: Subject, reason: str | None) -> Verdict:
         check(subject)
         note = subject.note
         if reason is not None:
-            status, note = "unexpected", f"it passes, though a failure was expected: {reason}"
+            status, note = "unexpected", f"it passes, but was expected to fail: {reason}"
     except Skipped as skip:
         status, note = "skipped", str(skip)
     except CheckFailed as failure:

@@ -183,8 +183,8 @@ def test_inputs_are_not_changed() -> None:
         (load(make_frame().iloc[:0]), "has columns, but no rows"),
         (load(make_frame().head(9)), "9 rows with a target are too few to split: at least 10"),
         (load(make_frame()[["y"]]), "no column besides the target"),
-        (load(make_frame().assign(y=1)), "the target 'y' has one class only: 1"),
-        (load(make_frame().assign(y=1), task="regression"), "the target 'y' has one value only: 1.0"),
+        (load(make_frame().assign(y=1)), "the target 'y' has only one class: 1"),
+        (load(make_frame().assign(y=1), task="regression"), "the target 'y' has only one value: 1.0"),
         (load(make_frame().assign(y=None)), "the target 'y' has no value at all"),
         (load(make_frame().assign(y=["a", "b"] * 20), task="regression"), "must be numeric, but holds 'a'"),
         (

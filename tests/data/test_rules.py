@@ -179,11 +179,11 @@ def test_folds_of_the_server_come_repeat_by_repeat() -> None:
 @pytest.mark.parametrize(
     "given, message",
     [
-        ({"time": "a", "folds": 5}, "--time and --folds exclude each other"),
+        ({"time": "a", "folds": 5}, "--time and --folds cannot be combined"),
         ({"folds": 1}, "at least 2 folds"),
         ({"folds": "many"}, "--folds 'many': write a number of folds, or server"),
         ({"group": "a", "time": "b"}, "--group works only with random splits and --folds K"),
-        ({"group": "a", "duplicates": "group"}, "exclude each other"),
+        ({"group": "a", "duplicates": "group"}, "cannot be combined"),
         ({"duplicates": "drop"}, "--duplicates 'drop': write group"),
         ({"transductive": True}, "--transductive needs --time, --group or --split-column"),
     ],

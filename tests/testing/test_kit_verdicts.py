@@ -189,7 +189,7 @@ class Hangs(Raw):
 def test_a_check_that_takes_too_long_fails_with_the_remedy() -> None:
     verdicts = check_plugin(Hangs, time_limit=0.2)
     assert [verdict.check for verdict in verdicts if not verdict.ok] == ["check_it_trains"]
-    assert verdicts[-1].note == "it took longer than 0.2 s: make it fast by settings, or allow more time"
+    assert verdicts[-1].note == "it took longer than 0.2 s: make it faster with settings, or allow more time"
 
 
 def test_a_plugin_that_cannot_train_is_told_once_with_its_line(tmp_path: Path) -> None:
