@@ -64,11 +64,11 @@ def run(
     from tabbench.results.store import Store
     from tabbench.running.display import make_display
     from tabbench.running.driver import run_plan
-    from tabbench.running.request import Terms, parse_duration, plan_request, read_request
+    from tabbench.running.request import Conditions, parse_duration, plan_request, read_request
 
     frames = data if isinstance(data, Mapping) else None
     registry, store, display = make_registry(plugins), Store(Path(results)), make_display(quiet=not progress)
-    terms = Terms(executor, jobs, device, timeout, memory, retries, parse_duration(budget), fail_fast, offline)
+    terms = Conditions(executor, jobs, device, timeout, memory, retries, parse_duration(budget), fail_fast, offline)
     entries |= {"ssl": _names(ssl), "model": _names(model), "data": _names(data), "set": dict(settings or {})}
     spec, launcher = read_request(entries, registry, terms)
     plan = plan_request(spec, registry, store, display.say, offline=offline, frames=frames)

@@ -3,9 +3,10 @@
 import json
 import sys
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -68,16 +69,26 @@ def check(
     time_limit: Annotated[
         float | None, typer.Option("--time-limit", metavar="S", min=1, help="Time limit per check, in seconds; 120.")
     ] = None,
+    known: Annotated[
+        bool, typer.Option("--known", help="Instead, run a method or model on tables whose answer is known.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="JSON for programs.")] = False,
     plugin: PluginFiles = None,
 ) -> None:
     """Check that a plugin keeps the contract. Exit codes: 0 it does, 1 it does not."""
     from tabbench.experiment.spec import parse_setting
     from tabbench.testing import check_plugin
+    from tabbench.testing.known import check_known
     from tabbench.testing.subject import find_subject
 
     chosen = dict(parse_setting(f"{name}.{text}")[1:] for text in settings or [])
     reasons = dict(_parse_reason(text) for text in expect or [])
+    on_verdict: Callable[[Verdict], None] = (lambda verdict: None) if as_json else print_verdict
+    if known:
+        if reasons or time_limit:
+            raise UsageError("--expect and --time-limit are for the other checks, not for --known")
+        found = check_known(name, kind=kind, settings=chosen, files=plugin or [], on_verdict=on_verdict)
+        _conclude(found, as_json)
     subject = find_subject(name, kind=kind, settings=chosen, files=plugin or [])
     subject.load()  # without the class, every check would fail with the same line
     if not as_json:
@@ -86,15 +97,20 @@ def check(
         subject,
         expected_failures=reasons,
         time_limit=time_limit,
-        on_verdict=(lambda verdict: None) if as_json else print_verdict,
+        on_verdict=on_verdict,
     )
+    _conclude(verdicts, as_json, "the other checks were not run: they need a plugin that trains" * subject.cannot_train)
+
+
+def _conclude(verdicts: "Sequence[Verdict]", as_json: bool, note: str = "") -> NoReturn:
+    """Print the end of it, and leave with the exit code."""
     if as_json:
         print(json.dumps([{**asdict(verdict), "ok": verdict.ok} for verdict in verdicts], indent=1))
     else:
         counts = Counter(WORDS[verdict.status] for verdict in verdicts)
         print(", ".join(f"{counts[word]} {word}" for word in WORDS.values() if counts[word]))
-        if subject.cannot_train:
-            print("the other checks were not run: they need a plugin that trains")
+        if note:
+            print(note)
     sys.exit(0 if all(verdict.ok for verdict in verdicts) else 1)
 
 

@@ -12,7 +12,7 @@ from tabbench.errors import unknown
 if TYPE_CHECKING:
     from tabbench.experiment.spec import Entries
     from tabbench.results.locks import LockKind
-    from tabbench.running.request import Terms
+    from tabbench.running.request import Conditions
 
 
 @dataclass(frozen=True)
@@ -163,11 +163,11 @@ class RunOptions:
                 given[name] = split_names(value) if name in LISTS else value
         return given
 
-    def terms(self) -> "Terms":
+    def terms(self) -> "Conditions":
         """How to run it."""
-        from tabbench.running.request import Terms, parse_duration
+        from tabbench.running.request import Conditions, parse_duration
 
-        return Terms(
+        return Conditions(
             executor=self.executor,
             jobs=self.jobs,
             device=self.device,

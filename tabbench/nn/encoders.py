@@ -14,6 +14,7 @@ from torch import nn
 from tabbench.config import ScalingKind
 from tabbench.context import Context
 from tabbench.contracts import TrainableEncoder
+from tabbench.errors import PluginError
 from tabbench.nn.corruption import OriginalColumns
 from tabbench.nn.devices import seeded
 from tabbench.nn.dropout import Dropout
@@ -189,12 +190,16 @@ def encode_in_batches(
 ) -> Representation:
     """What ``embed`` makes of the rows, ``batch_size`` at a time, without gradients."""
     with torch.no_grad():
-        first = embed(table.take(slice(0, batch_size))).cpu()
-        array = np.empty((len(table), *first.shape[1:]), dtype=np.float32)
-        array[:batch_size] = first.numpy()
-        for start in range(batch_size, len(table), batch_size):
-            rows = slice(start, start + batch_size)
-            array[rows] = embed(table.take(rows)).cpu().numpy()
+        array: NDArray[np.float32] | None = None
+        for start in range(0, max(len(table), 1), batch_size):
+            rows = table.take(slice(start, start + batch_size))
+            embedded = embed(rows).cpu().numpy()
+            if len(embedded) != len(rows):
+                raise PluginError(f"embed gave {len(embedded)} rows for {len(rows)}")
+            if array is None:
+                array = np.empty((len(table), *embedded.shape[1:]), dtype=np.float32)
+            array[start : start + batch_size] = embedded
+    assert array is not None
     return Representation(array)
 
 

@@ -56,6 +56,17 @@ class Results:
             return TableView(tabulate_gains(self.store, **chosen), by)
         return TableView(tabulate(self.store, metric, **chosen), by)
 
+    def verdict(self) -> str:
+        """Whether self-supervision helped here, in sentences, and what keeps one from believing too much."""
+        from tabbench.results.gains import gains_of
+        from tabbench.results.page.verdict import make_verdict
+        from tabbench.results.selection import select_records
+        from tabbench.results.tabulate import tabulate_records
+
+        selection = select_records(self.store, only=self.only, names=self.names)
+        found = make_verdict(tabulate_records(selection, "rank", ci=True), gains_of(selection))
+        return "\n".join([found.headline, *found.sentences, *found.more, *found.limits])
+
     def report(self, path: str | Path) -> Path:
         """Write the page of ``tabbench report``; returns its path."""
         from tabbench.results.page import write_report

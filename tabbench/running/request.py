@@ -27,7 +27,7 @@ UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 @dataclass(frozen=True)
-class Terms:
+class Conditions:
     """How a run is done. Nothing here decides a result."""
 
     executor: str = "local"
@@ -42,7 +42,7 @@ class Terms:
 
 
 def read_request(
-    entries: Entries, registry: Registry, terms: Terms, experiment: Entries | None = None
+    entries: Entries, registry: Registry, terms: Conditions, experiment: Entries | None = None
 ) -> tuple[Spec, Launcher]:
     """What to run, and where: wrong names are told here, before anything is downloaded.
 

@@ -234,8 +234,10 @@ def _is_allowed(subject: Subject, settings: Mapping[str, Any]) -> bool:
 
 
 def check_it_trains(subject: Subject) -> None:
-    """It trains on a small table. Without this no other check says anything."""
+    """It trains on a small table, and its encoder (if any) encodes rows. Without this no other check says anything."""
     subject.trained()
+    if subject.kind in ("ssl", "joint_representation"):
+        subject.embed(subject.table(seed=1))
 
 
 HOOK_CHECKS = (check_hook_module_is_light,)
