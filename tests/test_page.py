@@ -125,12 +125,12 @@ def test_the_verdict_says_what_helped_and_how_much_of_it_is_training(tmp_path: P
         *scores("a", [0.80, 0.82, 0.84]), *scores("none", [0.60, 0.62, 0.64]),
         *scores("untrained:a", [0.70, 0.72, 0.74]),
     ])  # fmt: skip
-    headline = "Self-supervision helps here: in 1 comparison with raw features it helps once, hurts never."
+    headline = "Self-supervision helps here: in 1 comparison with raw features it helps once and never hurts."
     assert found.headline == headline
     # The error falls from 0.38 to 0.18: 52.6 %; the untrained encoder has half of that.
     assert found.sentences[1] == (
-        "a + mlp improves on raw features on 1 of 1 table; on average +0.2 in accuracy (52.6 % less error); its "
-        "untrained encoder explains 50 % of that."
+        "a improves mlp on 1 of 1 table, by 0.2 in accuracy on average (52.6 % less error); its untrained encoder "
+        "explains 50 % of it."
     )
 
 
@@ -145,7 +145,48 @@ def test_the_verdict_does_not_speak_of_what_it_cannot_know(tmp_path: Path) -> No
     assert alone.headline.startswith("Nothing here was compared with raw features")
     assert verdict(tmp_path / "c", []).headline == "No results to show yet."
     unclear = verdict(tmp_path / "d", [*scores("a", [0.8, 0.6, 0.7]), *scores("none", [0.7, 0.7, 0.7])])
-    assert unclear.headline.startswith("Self-supervision is not shown to help here: in 1 comparison")
+    assert unclear.headline == (
+        "Self-supervision is not shown to help here: the one comparison with raw features shows no difference."
+    )
+    assert unclear.sentences[1] == "a is not shown to improve mlp on any of 1 table; no difference on average."
+
+
+def test_the_verdict_speaks_of_a_method_over_all_its_models_and_tables(tmp_path: Path) -> None:
+    found = verdict(tmp_path, [
+        *[each for model in ("mlp", "linear") for data in ("d1", "d2") for each in (
+            *scores("a", [0.80, 0.82, 0.84], model=model, data=data, variant="a.dim=8"),
+            *scores("untrained:a", [0.81, 0.83, 0.85], model=model, data=data, variant="a.dim=8"),
+            *scores("b", [0.50, 0.52, 0.54], model=model, data=data),
+            *scores("none", [0.60, 0.62, 0.64], model=model, data=data))],
+        *scores("b", [0.7, 0.6, 0.5], labels="10%"), *scores("none", [0.5, 0.6, 0.7], labels="10%"),
+    ])  # fmt: skip
+    assert found.headline == (
+        "Self-supervision helps in some places and hurts in others: in 9 comparisons with raw features it helps 4 "
+        "times, hurts 4 times, and is unclear once."
+    )
+    assert found.sentences == [
+        "Best average rank (frozen): 2 rows share it, untrained:a + linear among them, 1.00 among 8 rows; no other row "
+        "comes close to them. Best without self-supervision: none + linear, 5.00.",
+        "a improves 2 models in 4 of 4 comparisons, by 0.2 in accuracy on average (52.6 % less error); its untrained "
+        "encoder is as good, so training adds nothing.",
+        "b improves 2 models in none of 4 comparisons and hurts in 4; on average 0.1 worse in accuracy (26.3 % more "
+        "error).",
+    ], "the setting that all rows of a share is not part of their name"
+    assert found.more == ["b (10% labels) is not shown to improve mlp on any of 1 table; no difference on average."]
+
+
+def test_settings_that_all_rows_share_are_told_once(tmp_path: Path) -> None:
+    store = write_records(tmp_path, [
+        {"ssl": "a", "variant": "a.dim=8 a.n_reg=0"}, {"ssl": "a", "variant": "a.dim=8 a.n_reg=1"},
+        {"ssl": "untrained:a", "variant": "a.dim=8 a.n_reg=1"}, {"ssl": "b", "variant": "mlp.lr=1"}, {"ssl": "none"},
+    ])  # fmt: skip
+    page, _ = make_page(store)
+    tags = {(row["ssl"], row["variant"]): row["tag"] for row in data_of(page)["views"][0]["rows"]}
+    assert tags == {
+        ("a", "a.dim=8 a.n_reg=0"): "a.n_reg=0", ("a", "a.dim=8 a.n_reg=1"): "a.n_reg=1",
+        ("untrained:a", "a.dim=8 a.n_reg=1"): "a.n_reg=1", ("b", "mlp.lr=1"): "mlp.lr=1", ("none", ""): "",
+    }  # fmt: skip
+    assert "All rows of a: dim=8." in page
 
 
 def test_curves_of_every_training_are_kept_and_thinned() -> None:
@@ -157,6 +198,11 @@ def test_curves_of_every_training_are_kept_and_thinned() -> None:
     assert len(epochs) <= 61
     assert (epochs[0], epochs[-1], values[-1]) == (1, 200, 199.0), "the last epoch is kept"
     assert (pretraining["split"], model["what"]) == (0, "model")
+    shared = [*records, {**records[0], "protocol": "finetune"}, {**records[1], "protocol": "finetune"}]
+    kinds = [(each["what"], each["protocol"]) for each in learning_curves(shared)["sets"]]
+    assert kinds == [("pretraining", "frozen"), ("model", "frozen"), ("model", "finetune")], (
+        "one pretraining serves both"
+    )
 
 
 def test_the_history_of_a_search_begins_with_the_defaults() -> None:

@@ -134,9 +134,14 @@ def gains_of(selection: Selection, metric: str = "score", wanted: Collection[str
     return GainTable(selection.fidelity, datasets, units, found, selection.left_out)
 
 
+def setting_words(variant: str) -> list[str]:
+    """The settings of a row, one by one: ``tjepa.n_reg=0``."""
+    return re.split(r" (?=[\w-]+\.[\w.]+=)", variant) if variant else []
+
+
 def split_settings(variant: str, model: str) -> tuple[str, str]:
     """The settings of a row: those of its method, and those of its model, which a raw row has too."""
-    words = re.split(r" (?=[\w-]+\.[\w.]+=)", variant)
+    words = setting_words(variant)
     own = [word for word in words if word.startswith(f"{model}.")]
     return " ".join(word for word in words if word not in own), " ".join(own)
 

@@ -12,11 +12,9 @@ import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tabbench import __version__
 from tabbench.errors import TabbenchError, UsageError
 from tabbench.experiment.controls import NONE, UNTRAINED
 from tabbench.registry import Registry
@@ -145,7 +143,6 @@ def _index(
 ) -> str:
     data = _data(selection, table, curves=False)
     verdict = make_verdict(table, gains_of(selection))
-    now = datetime.now(UTC).strftime("%Y-%m-%d")
     cards = "".join(
         f'<li><a href="{escape(path)}"><b>{escape(name)}</b></a><br>{escape(_summary(name, registry))}</li>'
         for name, path in links["method"].items()
@@ -155,7 +152,7 @@ def _index(
     refused = "".join(f"<li>{escape(reason)}</li>" for reason in merged.refused[:50])
     problems = f"<p>Refused:</p><ul>{refused}</ul>"
     body = (
-        f'<h1>Leaderboard</h1><p class="soft">{escape(verdict.headline)} Made {now} by tabbench {__version__}.</p>'
+        f'<h1>Leaderboard</h1><p class="soft">{escape(verdict.headline)}</p>'
         + section("ranking", "Ranking", _ranking(table, data, links["method"]), RATING)
         + section("table", "All rows", _board("Main table", table))
         + _charts(("gains", "difference", "wins", "time"))

@@ -8,12 +8,9 @@ charts would add a megabyte or three, styles of its own, and code that nobody he
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from tabbench import __version__
-from tabbench.experiment.controls import NONE
 from tabbench.results.escaping import escape_html as escape
 from tabbench.results.files import read_json
 from tabbench.results.formats import make_grid
@@ -24,7 +21,7 @@ from tabbench.results.page import evidence
 from tabbench.results.page.document import chart, document, section
 from tabbench.results.page.history import learning_curves, tuning_history
 from tabbench.results.page.verdict import make_verdict
-from tabbench.results.page.views import label_worth, make_view
+from tabbench.results.page.views import Settings, is_control, label_worth, make_view
 from tabbench.results.selection import COLUMNS, Filters, Selection, fidelity_order, read_lines, select_from
 from tabbench.results.tabulate import ScoreTable, tabulate_records
 from tabbench.results.writing import check_place, write_file
@@ -41,8 +38,9 @@ CHARTS = {
     "scores": ("Scores", "Means with 95 % intervals over splits, clipped to the metric's range. No whisker: 1 split."),
     "gains": ("What self-supervision adds", "Paired differences, split by split, to raw features and to the same "
               "encoder without training."),
-    "labels": ("Few labels", "Scores by number of labels; whiskers are 95 % intervals over splits."),
-    "difference": ("Which rows differ", "Average ranks over datasets, with Nemenyi's critical difference."),
+    "labels": ("Few labels", "Scores by number of labels. Whiskers: 95 % intervals over splits, cut at the frame."),
+    "difference": ("Which rows differ", "Average ranks, ratings and distances to the best row over datasets; from ten "
+                   "datasets on, a test."),
     "wins": ("Who beats whom", ""),
     "time": ("Score against time", ""),
     "curves": ("Learning curves", ""),
@@ -161,13 +159,14 @@ def _body(
     verdict = make_verdict(table, gains_of(selection))
     grid = make_grid(table)
     sentences = _list(verdict.sentences, "verdict")
-    more = f"<details><summary>{len(verdict.more)} more rows</summary>{_list(verdict.more, 'verdict')}</details>"
+    others = "More: other methods, protocols and numbers of labels"
+    more = f"<details><summary>{others}</summary>{_list(verdict.more, 'verdict')}</details>"
     limits = " ".join(verdict.limits)
     board = (
         '<div id="controls" class="controls" role="group" aria-label="Choose what the table shows"></div>'
         '<p id="status" class="soft" role="status"></p>'
         f'<div id="board" tabindex="0" role="region" aria-label="Main table">{to_html(_bare(grid))}</div>'
-        f'<p class="notes">{"<br>".join(escape(note) for note in grid.notes)}</p>'
+        f'<p class="notes">{"<br>".join(escape(note) for note in [*grid.notes, *Settings(table.rows).notes()])}</p>'
         '<p class="soft" id="plain">Sorting, filters and charts need JavaScript. The rest of this page does not.</p>'
     )
     rows = evidence.rows_section(table, selection.records, evidence.data_references(store.root))
@@ -202,11 +201,10 @@ def _bare(grid: Any) -> Any:
 
 
 def _facts(table: ScoreTable, shown: list[RecordLine]) -> str:
-    methods = {row.ssl for row in table.rows if row.ssl != NONE}
+    methods = {row.ssl for row in table.rows if not is_control(row.ssl)}
     splits = {record["split"] for record in shown}
-    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     facts = [
-        (f"{len(shown)}", "results"), (f"{len(table.datasets)}", "datasets"), (f"{len(methods)}", "encoders"),
+        (f"{len(shown):,}", "results"), (f"{len(table.datasets)}", "datasets"), (f"{len(methods)}", "methods"),
         (f"{len({row.model for row in table.rows})}", "models"), (f"{len(splits)}", "splits"),
         (str(table.fidelity), "fidelity"),
     ]  # fmt: skip
@@ -214,7 +212,7 @@ def _facts(table: ScoreTable, shown: list[RecordLine]) -> str:
         f"<li><b>{escape(number)}</b> {name.removesuffix('s') if number == '1' else name}</li>"
         for number, name in facts
     )
-    return f'<ul class="facts">{items}<li>made {now} by tabbench {escape(__version__)}</li></ul>'
+    return f'<ul class="facts">{items}</ul>'
 
 
 def _evidence(store: Store, table: ScoreTable, shown: list[RecordLine]) -> str:

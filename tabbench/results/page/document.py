@@ -6,9 +6,11 @@ import base64
 import hashlib
 import json
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tabbench import __version__
 from tabbench.results.escaping import escape_html as escape
 from tabbench.results.escaping import json_values
 
@@ -44,6 +46,7 @@ def document(title: str, body: str, data: Any, sections: Sequence[tuple[str, str
         f'<header class="top"><div>{name}<nav aria-label="Sections">{links}</nav>'
         '<button type="button" id="theme" hidden></button></div></header>'
         f'<main id="content">{body}</main>'
+        f"<footer>Made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by tabbench {escape(__version__)}.</footer>"
         f'<script type="application/json" id="data">{embedded(data)}</script><script>{script}</script></body></html>\n'
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +15,7 @@ from tabbench.results.files import read_experiments, read_json
 from tabbench.results.formats import make_grid
 from tabbench.results.formats.layouts import to_html
 from tabbench.results.formats.notes import skipped_pairs
+from tabbench.results.gains import setting_words
 from tabbench.results.page.verdict import name_of
 from tabbench.results.published import PublishedComparison
 from tabbench.results.selection import ALL_LABELS, RAW, row_of
@@ -142,13 +142,9 @@ def repeat_command(row: Row, records: Records, references: Mapping[str, str]) ->
     words += ["--protocol", row.protocol] if row.protocol not in (RAW, "frozen") else []
     words += ["--labels", row.labels] if row.labels != ALL_LABELS else []
     words += ["--metric", row.group.main_metric] if row.group.main_metric else []
-    for setting in _variant_words(row.variant):
+    for setting in setting_words(row.variant):
         words += ["--set", setting]
     return shlex.join(words)
-
-
-def _variant_words(variant: str) -> list[str]:
-    return re.split(r" (?=[\w-]+\.[\w.]+=)", variant) if variant else []
 
 
 def _plugins(record: Mapping[str, Any]) -> str:

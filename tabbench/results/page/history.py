@@ -19,16 +19,24 @@ STUDIES = 300
 def learning_curves(records: Sequence[Mapping[str, Any]]) -> PageData:
     """Curves over epochs: one set for each pretraining, and one for each model, of the first split and seed."""
     found: dict[tuple[str, ...], PageData] = {}
+    pretrainings: set[tuple[str, ...]] = set()
+    done: set[tuple[str, ...]] = set()
     for record in sorted(records, key=lambda record: (record["split"], record["seed"] or 0)):
         about = (record["data"], record["ssl"], record["protocol"], record["labels"], record["variant"] or "")
         names = {"ssl": about, "model": (*about, record["model"])}
-        wanted = [part for part, name in names.items() if (part, *name) not in found]
+        wanted = [part for part, name in names.items() if (part, *name) not in done]
         diagnostics = json.loads(record["diagnostics"] or "{}") if wanted else {}
         for part in wanted:
             told = diagnostics.get(part)
             curves = _curves(told) if isinstance(told, dict) else {}
             if told is None or not curves:
                 continue
+            done.add((part, *names[part]))
+            if part == "ssl":  # one pretraining serves all protocols and numbers of labels: it is drawn once
+                same = (record["data"], record["ssl"], record["variant"] or "", json.dumps(curves))
+                if same in pretrainings:
+                    continue
+                pretrainings.add(same)
             found[part, *names[part]] = {
                 "what": "pretraining" if part == "ssl" else "model",
                 "data": record["data"],

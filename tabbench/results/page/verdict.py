@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tabbench.experiment.controls import untrained
-from tabbench.results.gains import GainRow, GainTable
-from tabbench.results.page.views import is_control
-from tabbench.results.selection import ALL_LABELS, FROZEN
-from tabbench.results.statistics import Gain
+from tabbench.results.formats.grid import unit_name
+from tabbench.results.gains import GainRow, GainTable, split_settings
+from tabbench.results.page.views import Settings, group_title, is_control
+from tabbench.results.selection import ALL_LABELS, FROZEN, RAW
+from tabbench.results.statistics import Gain, summarise_gains
 from tabbench.results.tabulate import Row, ScoreTable
 
 SHOWN = 3
-"""Methods with a model whose sentence is seen at once."""
+"""Methods whose sentence is seen at once."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class Verdict:
     headline: str
     sentences: list[str]
     more: list[str]
-    """On the other methods."""
+    """On other methods, protocols and numbers of labels."""
     limits: list[str]
     """Limits to keep in mind."""
 
@@ -33,9 +35,17 @@ def make_verdict(table: ScoreTable, gains: GainTable) -> Verdict:
     if not table.rows:
         return Verdict("No results to show yet.", [], [], [])
     methods = [row for row in gains.rows if not row.is_control]
-    sentences = [_leader(table)] if len(table.rows) > 1 else []
-    told = [_method(row, gains) for row in methods]
-    return Verdict(_headline(methods), sentences + told[:SHOWN], told[SHOWN:], _limits(table, methods))
+    alike = Settings(table.rows)
+    sentences = [_leader(table, alike)] if len(table.rows) > 1 else []
+    bundles: dict[tuple[object, ...], list[GainRow]] = {}
+    for row in methods:
+        settings, _ = split_settings(row.row.variant, row.row.model)
+        bundles.setdefault((row.row.group, row.row.ssl, settings, row.row.budget), []).append(row)
+    groups = list(dict.fromkeys(row.row.group for row in methods))
+    ordered = sorted(bundles.values(), key=lambda rows: (groups.index(rows[0].row.group), -_mean_percent(rows)))
+    told = [_method(bundle, gains, alike) for bundle in ordered]
+    seen = min(SHOWN, sum(1 for bundle in ordered if bundle[0].row.group == groups[0]))
+    return Verdict(_headline(methods), sentences + told[:seen], told[seen:], _limits(table, methods))
 
 
 def _headline(methods: list[GainRow]) -> str:
@@ -51,15 +61,23 @@ def _headline(methods: list[GainRow]) -> str:
             f"{better} of {len(found)} comparisons."
         )
     helps, hurts = verdicts["helps"], verdicts["hurts"]
-    tail = f"in {_comparisons(total)} with raw features it helps {_times(helps)}, hurts {_times(hurts)}"
-    rest = f", and {total - helps - hurts} show no difference." if total > helps + hurts else "."
+    if not helps and not hurts:
+        shown = "the one comparison with raw features shows no difference"
+        if total > 1:
+            shown = f"none of {total} comparisons with raw features shows a difference"
+        return f"Self-supervision is not shown to help here: {shown}."
+    unclear = total - helps - hurts
+    parts = [f"helps {_times(helps)}" if helps else "never helps", f"hurts {_times(hurts)}" if hurts else "never hurts"]
+    parts += [f"is unclear {_times(unclear)}"] if unclear else []
+    listed = f"{', '.join(parts[:-1])}{',' * (len(parts) > 2)} and {parts[-1]}"
+    tail = f"in {_comparisons(total)} with raw features it {listed}."
     if helps and helps >= 2 * hurts:
         how = "helps here" if helps > total / 2 else "helps in some places"
     elif hurts > max(helps, total / 4):
         how = "does more harm than good here"
     else:
         how = "is not shown to help here" if not helps else "helps in some places and hurts in others"
-    return f"Self-supervision {how}: {tail}{rest}"
+    return f"Self-supervision {how}: {tail}"
 
 
 def _comparisons(count: int) -> str:
@@ -67,84 +85,121 @@ def _comparisons(count: int) -> str:
 
 
 def _times(count: int) -> str:
-    return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
-def name_of(row: Row) -> str:
-    """``tjepa + mlp``, with what is unusual about it."""
+def name_of(row: Row, settings: Settings | None = None) -> str:
+    """``tjepa + mlp``, with what is unusual about it; settings that all its like share are left out, if given."""
     unusual = [row.protocol] if row.protocol not in (FROZEN, "raw") else []
     unusual += [f"{row.labels} labels"] if row.labels != ALL_LABELS else []
-    unusual += [row.variant] if row.variant else []
+    tag = row.variant if settings is None else settings.tag(row.variant)
+    unusual += [tag] if tag else []
     return f"{row.ssl} + {row.model}" + (f" ({', '.join(unusual)})" if unusual else "")
 
 
-def _leader(table: ScoreTable) -> str:
+def _leader(table: ScoreTable, alike: Settings) -> str:
     first = table.rows[0]
     if first.average_rank is None:
         return ""
     group = [row for row in table.rows if row.group == first.group]
     level = [row for row in group if row.average_rank == first.average_rank]
-    who = name_of(first) if len(level) == 1 else f"{len(level)} rows share it, {name_of(first)} among them"
-    text = f"Best average rank: {who}, {first.average_rank:.2f} of {len(group)} rows"
+    name = name_of(first, alike)
+    who = name if len(level) == 1 else f"{len(level)} rows share it, {name} among them"
+    where = f" ({group_title(first.group)})" if len(table.groups) > 1 else ""
+    text = f"Best average rank{where}: {who}, {first.average_rank:.2f} among {len(group)} rows"
     if not first.rank_group:
         return f"{text}; too few results to tell rows apart."
-    tied = sum(1 for row in group if row is not first and set(row.rank_group) & set(first.rank_group))
+    tied = sum(1 for row in group if row not in level and set(row.rank_group) & set(first.rank_group))
+    it = "it" if len(level) == 1 else "them"
+    others = f"{'one other row' if tied == 1 else f'{tied} other rows'} cannot be told apart from {it}"
     if not tied:
-        return f"{text}; no other row comes close."
-    others = "one other row" if tied == 1 else f"{tied} other rows"
-    return f"{text}; {others} cannot be told apart from it."
+        others = f"no other row comes close to {it}"
+    elif tied == len(group) - len(level):
+        others = "the rows cannot be told apart"
+    raw = next((row for row in group if row.protocol == RAW and row.average_rank is not None), None)
+    if raw is None or raw in level:
+        return f"{text}; {others}."
+    return f"{text}; {others}. Best without self-supervision: {name_of(raw, alike)}, {raw.average_rank:.2f}."
 
 
-def _method(row: GainRow, gains: GainTable) -> str:
-    found = [cell.to_none for cell in row.cells.values() if cell.to_none is not None]
-    if not found:
-        return f"{name_of(row.row)} has no raw row to compare with."
-    summary, count = row.over_none, len(found)
-    tables = f"{count} table{'s' * (count != 1)}"
+def _method(rows: Sequence[GainRow], gains: GainTable, alike: Settings) -> str:
+    """A method with one model or several, within a group: where it helps, by how much, and what training adds."""
+    row = rows[0].row
+    cells = [(each, name, gain) for each in rows for name, cell in each.cells.items() if (gain := cell.to_none)]
+    unusual = [row.protocol] if row.protocol != FROZEN else []
+    unusual += [f"{row.labels} labels"] if row.labels != ALL_LABELS else []
+    unusual += [tag] if (tag := alike.tag(split_settings(row.variant, row.model)[0])) else []
+    who = row.ssl + (f" ({', '.join(unusual)})" if unusual else "")
+    if not cells:
+        return f"{who} has no raw row to compare with."
+    models = {each.row.model for each in rows}
+    what = row.model if len(models) == 1 else f"{len(models)} models"
+    count = len(cells)
+    where = f"{count} comparison{'s' * (count != 1)}" if len(rows) > 1 else f"{count} table{'s' * (count != 1)}"
+    on = "in" if len(rows) > 1 else "on"
+    summary = summarise_gains(gain for _, _, gain in cells)
     if summary.not_estimable == count:
-        better = sum(1 for gain in found if gain.mean is not None and gain.mean > 0)
-        text = f"{name_of(row.row)} scores better than raw features on {better} of {tables}"
+        better = sum(1 for _, _, gain in cells if gain.mean is not None and gain.mean > 0)
+        text = f"{who} scores better than raw features with {what} {on} {better} of {where}"
+    elif summary.helped:
+        text = f"{who} improves {what} {on} {summary.helped} of {where}"
+        text += f" and hurts {on} {summary.hurt}" if summary.hurt else ""
+    elif summary.hurt:
+        text = f"{who} improves {what} {on} none of {where} and hurts {on} {summary.hurt}"
     else:
-        text = f"{name_of(row.row)} improves on raw features on {summary.helped} of {tables}"
-        text += f", is worse on {summary.hurt}" if summary.hurt else ""
-    return f"{text}{_size(row, gains, found)}{_explained(row, gains)}"
-
-
-def _size(row: GainRow, gains: GainTable, found: list[Gain]) -> str:
-    means = [gain.mean for gain in found if gain.mean is not None]
-    units = {gains.units[name] for name in row.cells}
-    percent = row.over_none.percent
-    if len(units) == 1 and means:
-        text = f"; on average {sum(means) / len(means):+.3g} in {units.pop()}"
-        return text + (f" ({_error(percent)})" if percent is not None else "")
-    return f"; on average {_error(percent)}" if percent is not None else ""
-
-
-def _error(percent: float) -> str:
-    return f"{abs(percent):.1f} % {'less' if percent > 0 else 'more'} error"
-
-
-def _explained(row: GainRow, gains: GainTable) -> str:
-    """How much of a gain the encoder has before it is trained."""
-    start = next(
-        (
-            other
-            for other in gains.rows
-            if other.row.ssl == untrained(row.row.ssl)
-            and (other.row.model, other.row.variant, other.row.group, other.row.budget)
-            == (row.row.model, row.row.variant, row.row.group, row.row.budget)
-        ),
-        None,
+        text = f"{who} is not shown to improve {what} {on} any of {where}"
+    text += _size(
+        [gain for _, _, gain in cells], {gains.units[name] for _, name, _ in cells}, summary.percent, summary.helped > 0
     )
-    percent = row.over_none.percent
-    if start is None or percent is None or start.over_none.percent is None:
-        return "."
-    before = start.over_none.percent
-    if percent <= 0:
-        return "."
-    if before <= 0:
-        return "; its untrained encoder explains none of that."
-    return f"; its untrained encoder explains {min(100 * before / percent, 999):.0f} % of that."
+    certain = summary.helped or summary.not_estimable == count
+    return f"{text}{_explained(cells, gains) if certain else ''}."
+
+
+def _mean_percent(rows: Sequence[GainRow]) -> float:
+    """By how many percent the error falls, over all models and datasets."""
+    return summarise_gains(cell.to_none for row in rows for cell in row.cells.values() if cell.to_none).percent or 0.0
+
+
+def _size(found: Sequence[Gain], units: set[str], percent: float | None, helped: bool) -> str:
+    """How large gains are on average: in their unit if they have one, and in percent of the raw error."""
+    means = [gain.mean for gain in found if gain.mean is not None]
+    if not means or (len(units) > 1 and percent is None):
+        return ""
+    mean = sum(means) / len(means)
+    small = abs(percent) < 0.05 if percent is not None else abs(mean) < 1e-9
+    error = "" if percent is None else f"{abs(percent):.1f} % {'less' if percent > 0 else 'more'} error"
+    if small:
+        return "; no difference on average"
+    if len(units) > 1:
+        by = f", by {percent:.1f} % of the error on average"
+        return by if helped and percent and percent > 0 else f"; on average {error}"
+    unit = unit_name(units.pop())
+    size = f", by {mean:.3g} in {unit} on average"
+    if not helped or mean < 0:
+        size = f"; on average {abs(mean):.3g} {'better' if mean > 0 else 'worse'} in {unit}"
+    return size + (f" ({error})" if error else "")
+
+
+def _explained(cells: Sequence[tuple[GainRow, str, Gain]], gains: GainTable) -> str:
+    """How much of a gain the encoder has before it is trained, where both were run."""
+    places = {(other.row.ssl, other.row.model, other.row.variant, other.row.group, other.row.budget): other
+              for other in gains.rows if other.is_control}  # fmt: skip
+    trained, before = [], []
+    for each, name, gain in cells:
+        row = each.row
+        start = places.get((untrained(row.ssl), row.model, row.variant, row.group, row.budget))
+        cell = None if start is None else start.cells.get(name)
+        if cell and cell.to_none and cell.to_none.percent is not None and gain.percent is not None:
+            trained.append(gain.percent)
+            before.append(cell.to_none.percent)
+    if not trained or sum(trained) <= 0:
+        return ""
+    share = sum(before) / sum(trained)
+    if share <= 0:
+        return "; its untrained encoder explains none of it"
+    if share >= 1:
+        return "; its untrained encoder is as good, so training adds nothing"
+    return f"; its untrained encoder explains {100 * share:.0f} % of it"
 
 
 def _limits(table: ScoreTable, methods: list[GainRow]) -> list[str]:
@@ -154,7 +209,8 @@ def _limits(table: ScoreTable, methods: list[GainRow]) -> list[str]:
     compared = [cell.to_none for row in methods for cell in row.cells.values() if cell.to_none is not None]
     estimated = sum(1 for gain in compared if gain.verdict != "not estimable")
     if estimated >= 10:
-        sentences.append(f"Of {estimated} comparisons at 95 %, about {estimated / 20:.0f} would differ by chance.")
+        chance = f"about {estimated / 20:.0f} of {estimated} comparisons at 95 % would still show one"
+        sentences.append(f"If no method made a difference, {chance}.")
     small = [name for name in table.datasets if table.has_few_test_rows(name)]
     if small:
         names = ", ".join(small[:3]) + (" and others" if len(small) > 3 else "")

@@ -9,7 +9,7 @@ from typing import Any
 from tabbench.experiment.controls import NONE, UNTRAINED
 from tabbench.results.formats.grid import unit_name
 from tabbench.results.formats.notes import score_notes
-from tabbench.results.gains import GainTable, gains_of
+from tabbench.results.gains import GainTable, gains_of, setting_words
 from tabbench.results.labels import equivalences, label_count
 from tabbench.results.selection import ALL_LABELS, RAW, SPLIT_RULE, Selection, describe_budget
 from tabbench.results.statistics import (
@@ -70,6 +70,27 @@ PageData = dict[str, Any]
 """What the script of a page reads: JSON, of short keys and lists, because there is much of it."""
 
 
+class Settings:
+    """Settings that all rows of a method or of a model share are told once; a row's name has only the others."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self.shared: dict[str, list[str]] = {}
+        for row in rows:
+            words = setting_words(row.variant)
+            for owner in (row.ssl.removeprefix(f"{UNTRAINED}:"), row.model):
+                own = [word for word in words if word.startswith(f"{owner}.")]
+                self.shared[owner] = [word for word in self.shared.get(owner, own) if word in own]
+
+    def tag(self, variant: str) -> str:
+        """What sets this row apart from others of its name; empty if nothing does."""
+        known = {word for words in self.shared.values() for word in words}
+        return " ".join(word for word in setting_words(variant) if word not in known)
+
+    def notes(self) -> list[str]:
+        told = {owner: [word.partition(".")[2] for word in words] for owner, words in self.shared.items() if words}
+        return [f"All rows of {owner}: {', '.join(words)}." for owner, words in sorted(told.items())]
+
+
 def make_view(selection: Selection, table: ScoreTable) -> PageData:
     """Everything of one fidelity; ``table`` is its rank table with intervals, and gives the order of all lists."""
     order = {_identity(row): number for number, row in enumerate(table.rows)}
@@ -79,12 +100,13 @@ def make_view(selection: Selection, table: ScoreTable) -> PageData:
         metrics = present_metrics(selection.records)
     tables = {"score": table} | {name: tabulate_records(selection, name) for name in [*metrics, "time"]}
     budgets = {row.budget for row in table.rows}
+    settings = Settings(table.rows)
     return {
         "fidelity": table.fidelity,
         "tuning": describe_budget(budgets.pop()) if len(budgets) == 1 else "different tuning budgets",
         "datasets": [_dataset(table, name) for name in table.datasets],
         "groups": [_group(table, group) for group in groups],
-        "rows": [_row(row, groups, table) for row in table.rows],
+        "rows": [_row(row, groups, table, settings) for row in table.rows],
         "metrics": [
             {
                 "name": name,
@@ -130,13 +152,14 @@ def _group(table: ScoreTable, group: Group) -> PageData:
     return {"title": group_title(group), **group._asdict(), "criterion": table.criteria.get(group, "")}
 
 
-def _row(row: Row, groups: Sequence[Group], table: ScoreTable) -> PageData:
+def _row(row: Row, groups: Sequence[Group], table: ScoreTable, settings: Settings) -> PageData:
     low, high = row.rank_interval or (None, None)
     several_labels = len({group.labels for group in groups}) > 1
     return {
         "ssl": row.ssl,
         "model": row.model,
         "variant": row.variant,
+        "tag": settings.tag(row.variant),
         "trials": list(row.budget),
         "protocol": row.protocol,
         "labels": row.labels,

@@ -3,7 +3,7 @@ const AXES = [["data", "Datasets"], ["ssl", "Methods"], ["model", "Models"], ["p
 const state = { view: 0, metric: 0, sort: { by: "rank", reverse: false }, off: Object.fromEntries(AXES.map(([axis]) => [axis, new Set()])) };
 const view = () => data.views[state.view];
 const rowName = (row) => `${row.ssl} + ${row.model}`;
-const fullName = (row) => rowName(row) + [row.variant, row.protocol !== "frozen" && row.protocol !== "raw" ? row.protocol : "", row.labels !== "100%" ? `${row.labels} labels` : ""].filter(Boolean).map((text) => ` [${text}]`).join("");
+const fullName = (row) => rowName(row) + [row.tag, row.protocol !== "frozen" && row.protocol !== "raw" ? row.protocol : "", row.labels !== "100%" ? `${row.labels} labels` : ""].filter(Boolean).map((text) => ` [${text}]`).join("");
 const anchor = (row) => "row-" + [row.ssl, row.model, row.protocol, row.labels, row.variant, ...row.trials.map(String)].map((word) => [...word].map((c) => (/[A-Za-z0-9]/.test(c) ? c : "_")).join("")).join("-");
 function axisValues(axis) {
   const found = view();
@@ -18,6 +18,8 @@ const shownRows = () => range(view().rows.length).filter((r) => {
 });
 const isFiltered = () => Object.values(state.off).some((off) => off.size);
 const lowerIsBetter = (metric, d) => (metric.name === "score" ? view().datasets[d].lower : metric.lower);
+const BOUNDS = { accuracy: [0, 1], balanced_accuracy: [0, 1], macro_f1: [0, 1], auroc: [0, 1], rmse: [0, Infinity], mae: [0, Infinity], log_loss: [0, Infinity], seconds: [0, Infinity] };
+const boundsOf = (metric, d) => BOUNDS[metric.name === "score" ? view().datasets[d].unit : metric.label] || [-Infinity, Infinity];
 const mean = (metric, r, d) => { const cell = metric.cells[r][d]; return cell && finite(cell[0]) ? cell[0] : null; };
 function colourOf(row) {
   if (row.ssl === "none") return { colour: "var(--raw)", shape: 1, hollow: false };
@@ -46,8 +48,8 @@ function domain(metric, rows, d) {
   const means = cells.map((cell) => cell[0]), low = Math.min(...means), high = Math.max(...means);
   const halves = cells.filter((cell) => finite(cell[2])).map((cell) => (cell[2] - cell[1]) / 2).sort((a, b) => a - b);
   const room = Math.max(high - low, halves.length ? halves[Math.floor(halves.length / 2)] : 0) || Math.abs(high) * 0.02 || 0.01;
-  const ends = cells.flatMap((cell) => [cell[1], cell[2], cell[0]]).filter(finite);
-  return [Math.max(low - 0.7 * room, Math.min(...ends)), Math.min(high + 0.7 * room, Math.max(...ends))].map((value, i, both) => (both[0] === both[1] ? value + (i ? 1 : -1) * room : value));
+  const ends = cells.flatMap((cell) => [cell[1], cell[2], cell[0]]).filter(finite), [least, most] = boundsOf(metric, d);
+  return [Math.max(low - 0.7 * room, Math.min(...ends), least), Math.min(high + 0.7 * room, Math.max(...ends), most)].map((value, i, both) => (both[0] === both[1] ? value + (i ? 1 : -1) * room : value));
 }
 const MINI = 92;
 function miniWhisker(cell, ends, style) {
@@ -72,7 +74,7 @@ function bodyCell(metric, r, d, rank, best, ends) {
   const spread = finite(std) ? ` ± ${figureText(std, (figureText(value).split(".")[1] || "").length)}` : "";
   const partial = found < expected ? ` ${found}/${expected}` : "";
   const about = [`${fullName(row)} on ${view().datasets[d].name}: ${figureText(value)}`, finite(low) ? `95 % interval ${figureText(low)} to ${figureText(high)}` : "interval not estimable", `${n} record${n === 1 ? "" : "s"}`, incomplete ? `${incomplete} failed or flagged` : ""].filter(Boolean).join(", ");
-  return h("td", { class: best.get(`${r},${d}`) || null, title: about }, h("span", { class: "value" }, figureText(value), h("small", {}, spread), finite(rank) ? h("small", {}, ` (${rank})`) : "", h("small", {}, partial)), ends && miniWhisker(cell, ends, colourOf(row)));
+  return h("td", { class: best.get(`${r},${d}`) || null, title: about }, h("span", { class: "value" }, h("b", {}, figureText(value)), h("small", {}, spread), finite(rank) ? h("small", { class: "place" }, ` (${rank})`) : "", h("small", {}, partial)), ends && miniWhisker(cell, ends, colourOf(row)));
 }
 function sortedRows(rows, metric, average) {
   const by = state.sort.by;
@@ -88,8 +90,9 @@ function sortedRows(rows, metric, average) {
 function drawBoard(focus) {
   const metric = view().metrics[state.metric], rows = shownRows(), datasets = shownDatasets();
   const found = ranks(metric, rows, datasets), average = averageRanks(found, rows, datasets);
-  const ends = Object.fromEntries(datasets.map((d) => [d, domain(metric, rows, d)]));
   const groups = unique(rows.map((r) => view().rows[r].group)).sort((a, b) => a - b);
+  const ends = Object.fromEntries(groups.map((g) => [g, Object.fromEntries(datasets.map((d) => [d, domain(metric, rows.filter((r) => view().rows[r].group === g), d)]))]));
+  const several = groups.length > 1; /* then each group has axes of its own, in its title's row */
   const best = new Map();
   for (const d of datasets) for (const g of groups) {
     const here = rows.filter((r) => view().rows[r].group === g && finite(mean(metric, r, d)));
@@ -97,23 +100,24 @@ function drawBoard(focus) {
     if (here.length > 1) here.forEach((r) => { const rank = found[`${r},${d}`]; if (rank === order[0]) best.set(`${r},${d}`, "best"); else if (rank === order[1]) best.set(`${r},${d}`, "second"); });
   }
   const exact = metric.name === "score" && !isFiltered();
+  const digits = String(Math.max(1, ...Object.values(found))).length, lettered = Math.min(5, Math.max(0, ...rows.map((r) => (view().rows[r].rank[3] || "").length)));
   const head = h("tr", {}, header("name", "Method + model", null, "name"), header("rank", [h("span", { class: "long" }, "Average "), h("span", { class: "first" }, "rank")], null, "rank"),
-    datasets.map((d) => { const set = view().datasets[d]; return header(d, cut(set.name, 22), [h("span", { class: "unit" }, `${metric.name === "score" ? set.unit : metric.label} ${lowerIsBetter(metric, d) ? "\u2193" : "\u2191"}`), ends[d] && miniAxis(ends[d])]); }));
+    datasets.map((d) => { const set = view().datasets[d]; return header(d, cut(set.name, 22), [h("span", { class: "unit" }, `${metric.name === "score" ? set.unit : metric.label} ${lowerIsBetter(metric, d) ? "\u2193" : "\u2191"}`), !several && groups.length && ends[groups[0]][d] && miniAxis(ends[groups[0]][d])]); }));
   const bodies = groups.map((g) => {
     const own = sortedRows(rows.filter((r) => view().rows[r].group === g), metric, average);
-    const title = groups.length > 1 && h("tr", { class: "group" }, h("th", { colspan: 2, scope: "rowgroup" }, view().groups[g].title), h("td", { colspan: datasets.length }));
+    const title = several && h("tr", { class: "group" }, h("th", { colspan: 2, scope: "rowgroup" }, view().groups[g].title), datasets.map((d) => h("td", {}, ends[g][d] && miniAxis(ends[g][d]))));
     return h("tbody", {}, title, own.map((r) => {
       const row = view().rows[r], rank = row.rank;
-      const label = [h("span", {}, row.ssl.split(":").flatMap((part, i) => (i ? [":", h("wbr"), part] : [part]))), h("span", { class: "model" }, ` + ${row.model}`), row.variant && h("span", { class: "model" }, ` [${cut(row.variant, 30)}]`), row.usesLabels && " *"];
-      return h("tr", { class: row.control ? "control" : null }, h("th", { scope: "row", class: "name", title: fullName(row) }, h("a", { href: `#${anchor(row)}` }, label)),
-        h("td", { class: "rank" }, finite(average[r]) ? average[r].toFixed(2) : "–", exact && finite(rank[1]) && h("small", { class: "letters interval" }, ` [${rank[1].toFixed(1)}, ${rank[2].toFixed(1)}]`), exact && rank[3] && h("span", { class: "letters" }, ` ${cut(rank[3], 6)}`)),
-        datasets.map((d) => bodyCell(metric, r, d, found[`${r},${d}`], best, ends[d])));
+      const label = [h("span", {}, row.ssl.split(":").flatMap((part, i) => (i ? [":", h("wbr"), part] : [part]))), h("span", { class: "model" }, ` + ${row.model}`), row.tag && h("span", { class: "model" }, ` [${cut(row.tag, 30)}]`), row.usesLabels && " *"];
+      return h("tr", { class: row.control ? "control" : null }, h("th", { scope: "row", class: "name", title: row.variant ? `${rowName(row)} [${row.variant}]` : rowName(row) }, h("a", { href: `#${anchor(row)}` }, label)),
+        h("td", { class: "rank" }, finite(average[r]) ? average[r].toFixed(2) : "–", exact && finite(rank[1]) && h("small", { class: "letters interval" }, ` [${rank[1].toFixed(1)}, ${rank[2].toFixed(1)}]`), exact && lettered && h("span", { class: "letters shared", title: rank[3] ? `shares the letters ${rank[3]}` : null }, ` ${cut(rank[3] || "", 5)}`)),
+        datasets.map((d) => bodyCell(metric, r, d, found[`${r},${d}`], best, ends[g][d])));
     }));
   });
   const told = rows.length ? `${rows.length} of ${view().rows.length} rows, ${datasets.length} of ${view().datasets.length} datasets; ${metric.label}, mean ± standard deviation, whiskers: 95 % intervals over splits${isFiltered() ? "; ranks are among what is shown" : ""}` : "No row is left by these filters.";
   const board = document.getElementById("board");
   const at = [board.scrollLeft, board.scrollTop];
-  board.replaceChildren(h("table", {}, h("thead", {}, head), bodies));
+  board.replaceChildren(h("table", { style: `--place:${digits + 2.4}ch;--shared:${lettered + 0.6}ch` }, h("thead", {}, head), bodies));
   [board.scrollLeft, board.scrollTop] = at;
   document.getElementById("status").textContent = told;
   if (focus) { const button = board.querySelector(focus); if (button) button.focus(); }

@@ -60,13 +60,15 @@ function xAxis(x, y, marks, top, title, width) {
   return [
     marks.map((mark) => [s("line", { class: "grid", x1: x(mark.value), x2: x(mark.value), y1: top, y2: y }), s("text", { x: x(mark.value), y: y + 14, "text-anchor": "middle" }, mark.text)]),
     s("line", { class: "axis", x1: width[0], x2: width[1], y1: y, y2: y }),
-    title && s("text", { x: (width[0] + width[1]) / 2, y: y + 29, "text-anchor": "middle" }, title),
+    title && (title.length * 5.9 > width[1] - width[0]
+      ? s("text", { x: width[1], y: y + 29, "text-anchor": "end" }, title) /* a narrow chart: the title may reach below the names */
+      : s("text", { x: (width[0] + width[1]) / 2, y: y + 29, "text-anchor": "middle" }, title)),
   ];
 }
 function yAxis(y, x, marks, right, title) {
   return [
+    title && s("text", { x: 0, y: 10 }, title),
     marks.map((mark) => [s("line", { class: "grid", x1: x, x2: right, y1: y(mark.value), y2: y(mark.value) }), s("text", { x: x - 6, y: y(mark.value) + 4, "text-anchor": "end" }, mark.text)]),
-    title && s("text", { x: x - 6, y: y(marks.length ? marks[marks.length - 1].value : 0) - 10, "text-anchor": "start", dx: -34 }, title),
   ];
 }
 /* A point that is told by shape as well as by colour. */
@@ -102,20 +104,21 @@ function line(points, colour, dash, width = 1.8) {
 }
 /* One chart of several curves: series of {name, xs, ys, colour, dash, mark}. */
 function curveChart(title, series, options = {}) {
-  const width = options.width || 250, height = options.height || 150, left = 46, bottom = options.x ? 34 : 20, top = 8;
+  const width = options.width || 250, height = options.height || 150, left = 46, bottom = options.x ? 34 : 20, top = options.y ? 20 : 8, right = width - 20;
   const xs = series.flatMap((each) => each.xs).filter(finite), ys = series.flatMap((each) => each.ys);
   const [low, high] = extent(ys);
-  const x = scale(...(options.log ? [Math.min(...xs), Math.max(...xs)] : extent(xs, 0.01)), left, width - 8, options.log);
+  const x = scale(...(options.log ? [Math.min(...xs), Math.max(...xs)] : extent(xs, 0.01)), left + (options.log ? 18 : 0), right - (options.log ? 10 : 0), options.log);
   const y = scale(low, high, height - bottom, top);
-  const marks = options.log ? logTicks(Math.min(...xs), Math.max(...xs)) : ticks(Math.min(...xs), Math.max(...xs), 4);
+  const marks = options.log ? logTicks(Math.min(...xs), Math.max(...xs)) : ticks(Math.min(...xs), Math.max(...xs), 4).filter((mark) => options.x !== "epoch" || Number.isInteger(mark.value)).map((mark) => ({ ...mark, text: options.x === "epoch" ? String(mark.value) : mark.text }));
+  const dodge = (k) => (series.some((each) => each.bands) ? (k - (series.length - 1) / 2) * Math.min(4, 24 / series.length) : 0); /* whiskers beside each other, not on top */
   const node = svg(width, height, `${title}: ${series.map((each) => `${each.name} from ${figureText(each.ys[0])} to ${figureText(each.ys[each.ys.length - 1])}`).join("; ")}`,
-    yAxis(y, left, ticks(low, high, 4), width - 8), xAxis(x, height - bottom, marks, top, options.x, [left, width - 8]),
-    series.map((each) => [
-      (each.bands || []).map((band, i) => band && finite(band[0]) && s("line", { x1: x(each.xs[i]), x2: x(each.xs[i]), y1: y(Math.max(low, band[0])), y2: y(Math.min(high, band[1])), stroke: each.colour, "stroke-width": 1 })),
-      line(each.xs.map((value, i) => [x(value), y(each.ys[i])]), each.colour, each.dash || 0),
-      each.points && each.xs.map((value, i) => finite(each.ys[i]) && shape(each.shape || 0, x(value), y(each.ys[i]), each.colour, each.hollow, `${each.name}: ${figureText(each.ys[i])}`, 3.6)),
+    yAxis(y, left, ticks(low, high, 4), right, options.y), xAxis(x, height - bottom, marks, top, options.x, [left, right]),
+    series.map((each, k) => [
+      (each.bands || []).map((band, i) => band && finite(band[0]) && s("line", { x1: x(each.xs[i]) + dodge(k), x2: x(each.xs[i]) + dodge(k), y1: y(Math.max(low, band[0])), y2: y(Math.min(high, band[1])), stroke: each.colour, "stroke-opacity": 0.45, "stroke-width": 1.4 })),
+      line(each.xs.map((value, i) => [x(value) + dodge(k), y(each.ys[i])]), each.colour, each.dash || 0),
+      each.points && each.xs.map((value, i) => finite(each.ys[i]) && shape(each.shape || 0, x(value) + dodge(k), y(each.ys[i]), each.colour, each.hollow, `${each.name}: ${figureText(each.ys[i])}`, 3.6)),
       finite(each.mark) && s("line", { x1: x(each.mark), x2: x(each.mark), y1: top, y2: height - bottom, stroke: each.colour, "stroke-dasharray": "2 3" }),
     ]));
-  const legend = series.length > 1 && h("ul", { class: "legend small" }, series.map((each) => h("li", {}, s("svg", { width: 22, height: 8, "aria-hidden": "true" }, line([[0, 4], [22, 4]], each.colour, each.dash || 0, 2)), each.name)));
+  const legend = series.length > 1 && !options.bare && h("ul", { class: "legend small" }, series.map((each) => h("li", {}, s("svg", { width: 22, height: 8, "aria-hidden": "true" }, line([[0, 4], [22, 4]], each.colour, each.dash || 0, 2)), each.name)));
   return h("figure", {}, h("h3", {}, title), node, legend);
 }
