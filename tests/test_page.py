@@ -1,20 +1,22 @@
 """The report: one page, self-contained, with everything that a reader needs to judge the table."""
 
+import html
 import json
 import re
+import shlex
 import time
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import Bench, tabbench
+from harness import Bench, InProcess, tabbench
 from made_records import scores, write_records
 
+from tabbench.experiment.spec import parse_setting
 from tabbench.results.gains import gains_of
 from tabbench.results.page import make_page
 from tabbench.results.page.document import embedded
-from tabbench.results.page.evidence import repeat_command
 from tabbench.results.page.history import learning_curves, tuning_history
 from tabbench.results.page.verdict import Verdict, make_verdict
 from tabbench.results.selection import select_records
@@ -215,14 +217,45 @@ def test_the_history_of_a_search_begins_with_the_defaults() -> None:
 
 def test_the_command_of_a_row_names_all_that_it_takes(tmp_path: Path) -> None:
     store = write_records(tmp_path, scores(
-        "untrained:a", [0.5, 0.6], data="x.csv:y", labels="10%", protocol="finetune", variant="a.dim=8 mlp.lr=0.1"
+        "untrained:a", [0.5, 0.6], data="x.csv:y", labels="10%", protocol="finetune", validation_labels="same",
+        probe="never", split_rule="by time day", variant="a.probe=never a.dim=8 mlp.lr=0.1",
     ))  # fmt: skip
-    (row,) = tabulate(store).rows
-    records = [{**record, "preset": "quick", "rows_limit": None} for record in select_records(store).records]
-    assert repeat_command(row, records, {"x.csv:y": "/data/x.csv:y"}) == (
+    store.save_experiment({"data": ["/old/x.csv:y"], "time": "month"})
+    store.save_experiment({"data": ["/data/x.csv:y"], "time": "day", "drop": ["id", "key"], "sampler": "gp"})
+    page, _ = make_page(store)
+    assert (
         "tabbench run --ssl a --model mlp --data /data/x.csv:y --preset quick --splits 2 --seeds 1 --trials 0 "
-        "--ssl-trials 0 --controls untrained --protocol finetune --labels 10% --set a.dim=8 --set mlp.lr=0.1"
-    )
+        "--ssl-trials 0 --controls untrained --protocol finetune --labels 10% --probe never --validation-labels same "
+        "--time day --drop id,key --set a.dim=8 --set mlp.lr=0.1<"
+    ) in page
+
+
+def planned_keys(bench: Bench, command: str) -> set[str]:
+    """The records that a command would make."""
+    words = shlex.split(command)[2:]
+    given: dict[str, Any] = {"set": {}}
+    for option, value in zip(words[::2], words[1::2], strict=True):
+        name = option.removeprefix("--").replace("-", "_")
+        if name == "set":
+            owner, key, setting = parse_setting(value)
+            given["set"].setdefault(owner, {})[key] = setting
+        else:
+            lists = name in ("ssl", "model", "data", "labels", "protocol", "controls")
+            given[name] = (
+                value.split(",") if lists and value else [] if lists else int(value) if value.isdigit() else value
+            )
+    return {step.key for step in bench.plan(**given).records}
+
+
+def test_the_commands_of_all_rows_plan_the_records_that_are_there(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "results")
+    settings = {"nearest": {"shrink": 2.0}}
+    bench.run(executor=InProcess, labels=["50%", "100%"], splits=2, controls=["none", "untrained"], set=settings)
+    page, table = make_page(bench.store)
+    commands = [html.unescape(text) for text in re.findall(r"<code>(tabbench run .*?)</code>", page)]
+    assert len(commands) == len(table.rows)
+    planned = set().union(*(planned_keys(bench, command) for command in commands))
+    assert planned == {record.key for record in bench.store.records() if record.kind == "result"}
 
 
 def test_a_stored_inspection_is_on_the_page(tmp_path: Path) -> None:

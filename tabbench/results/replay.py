@@ -62,7 +62,7 @@ class Replay:
         words += ["--rows", str(spec.rows)] if spec.rows is not None else []
         words += ["--threads", str(spec.threads)] if spec.threads != 1 else []
         for name in ("metric", *READING_ENTRIES, *SPLIT_ENTRIES, *WEIGHT_ENTRIES):
-            words += _option(name, getattr(spec, name))
+            words += option_words(name, getattr(spec, name))
         for name, settings in spec.settings.items():
             for key, value in settings.items():
                 words += ["--set", f"{name}.{key}={json.dumps(value)}"]
@@ -148,8 +148,9 @@ def prepare_replay(record: Record, results: Path, files: Iterable[Path] = (), da
     return Replay(record, make_spec({**given, "set": settings}), registry, chosen)
 
 
-def _option(name: str, value: object) -> list[str]:
+def option_words(name: str, value: object) -> list[str]:
     """An entry of an experiment as words of a command line; none where it is the default."""
+    value = tuple(value) if isinstance(value, list) else value
     if value == Spec.model_fields[name].default:
         return []
     option = f"--{name.replace('_', '-')}"
@@ -191,7 +192,7 @@ def _find_data(record: Record, results: Path, registry: Registry) -> tuple[str, 
             split |= weights
             rules.append(split)
             read = {name: experiment[name] for name in READING_ENTRIES if name in experiment}
-            named = [reference for reference in _texts(experiment.get("data")) if _goes_by(reference, record.data)]
+            named = [reference for reference in _texts(experiment.get("data")) if goes_by(reference, record.data)]
             files += [(reference, {**read, **split}) for reference in named]
     for reference, about in files:
         with contextlib.suppress(TabbenchError):  # a file that is gone, or has changed
@@ -208,7 +209,7 @@ def _texts(value: object) -> list[str]:
     return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
 
 
-def _goes_by(reference: str, name: str) -> bool:
+def goes_by(reference: str, name: str) -> bool:
     """Whether FILE:TARGET is called ``name`` in records: the file's name, with folders where there were several."""
     return reference == name or reference.endswith(f"/{name}") or Path(reference).name == name
 

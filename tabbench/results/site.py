@@ -206,7 +206,7 @@ def _dataset_page(name: str, selection: Selection) -> str:
         f'<h1>{escape(name)}</h1><ul class="facts">{counts}</ul>'
         + section("table", "All rows", _board(f"Rows on {name}", table))
         + _charts(("scores", "gains", "labels", "curves"))
-        + section("rows", "Rows: how to reproduce each", rows_section(table, selection.records, {}))
+        + section("rows", "Rows: how to reproduce each", rows_section(table, selection.records, []))
     )
     return _page(name, body, selection, table)
 
@@ -234,7 +234,7 @@ def _method_page(name: str, selection: Selection, card: str) -> str:
         f'<h1>{escape(name)}</h1>{card}<ul class="verdict">{told}</ul>'
         + section("table", "All rows", _board(f"Rows of {name}", table))
         + _charts(("gains", "scores", "labels", "curves"))
-        + section("rows", "Rows: how to reproduce each", rows_section(table, selection.records, {}))
+        + section("rows", "Rows: how to reproduce each", rows_section(table, selection.records, []))
         + section("environment", "Machines and versions", environment_section(selection.records))
     )
     return _page(name, body, selection, table)

@@ -18,6 +18,7 @@ from tabbench.results.formats.layouts import to_html
 from tabbench.results.gains import gains_of
 from tabbench.results.json_shapes import InspectionShape, RecordLine
 from tabbench.results.page import evidence
+from tabbench.results.page.commands import experiments_of
 from tabbench.results.page.document import chart, document, section
 from tabbench.results.page.history import learning_curves, tuning_history
 from tabbench.results.page.verdict import make_verdict
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from tabbench.results.published import PublishedComparison
     from tabbench.results.store import Store
 
-MORE = ["preset", "rows_limit", "task", "config", "plugins", "hashes", "environment", "diagnostics", "tuning",
-        "traceback", "study", "number", "value"]  # fmt: skip
+MORE = ["preset", "rows_limit", "threads", "probe", "task", "config", "plugins", "hashes", "environment",
+        "diagnostics", "tuning", "traceback", "study", "number", "value"]  # fmt: skip
 """Columns that a page needs beside those of a table."""
 CHARTS = {
     "scores": ("Scores", "Means with 95 % intervals over splits, clipped to the metric's range. No whisker: 1 split."),
@@ -169,7 +170,7 @@ def _body(
         f'<p class="notes">{"<br>".join(escape(note) for note in [*grid.notes, *Settings(table.rows).notes()])}</p>'
         '<p class="soft" id="plain">Sorting, filters and charts need JavaScript. The rest of this page does not.</p>'
     )
-    rows = evidence.rows_section(table, selection.records, evidence.data_references(store.root))
+    rows = evidence.rows_section(table, selection.records, experiments_of(store.root))
     parts = [
         f"<h1>{escape(verdict.headline)}</h1>{_facts(table, shown)}",
         sentences + (more if verdict.more else ""),

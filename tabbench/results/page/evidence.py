@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
-import shlex
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tabbench.experiment.controls import NONE, UNTRAINED
 from tabbench.results.escaping import escape_html as escape
-from tabbench.results.files import read_experiments, read_json
+from tabbench.results.files import read_json
 from tabbench.results.formats import make_grid
 from tabbench.results.formats.layouts import to_html
 from tabbench.results.formats.notes import skipped_pairs
-from tabbench.results.gains import setting_words
+from tabbench.results.page.commands import Experiment, repeat_command
 from tabbench.results.page.verdict import name_of
 from tabbench.results.published import PublishedComparison
-from tabbench.results.selection import ALL_LABELS, RAW, row_of
+from tabbench.results.selection import row_of
 from tabbench.results.tabulate import Row, ScoreTable
 
 TRACEBACK = 4000
@@ -87,7 +85,7 @@ def _place(record: Mapping[str, Any]) -> str:
     return f"{record['ssl']} + {record['model']} on {record['data']}, split {record['split']}, seed {record['seed']}"
 
 
-def rows_section(table: ScoreTable, records: Records, references: Mapping[str, str]) -> str:
+def rows_section(table: ScoreTable, records: Records, experiments: Sequence[Experiment]) -> str:
     """For each row: the command that repeats it, its evidence, its settings and its records."""
     by_row: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for record in records:
@@ -99,7 +97,7 @@ def rows_section(table: ScoreTable, records: Records, references: Mapping[str, s
         if name in shown:  # a raw row stands in the group of each protocol
             continue
         shown.add(name)
-        parts.append(_row_details(row, by_row.get(name, []), references))
+        parts.append(_row_details(row, by_row.get(name, []), experiments))
     return "".join(parts)
 
 
@@ -109,8 +107,8 @@ def row_id(row: Row) -> str:
     return "row-" + "-".join("".join(c if c.isascii() and c.isalnum() else "_" for c in word) for word in words)
 
 
-def _row_details(row: Row, records: Records, references: Mapping[str, str]) -> str:
-    command = repeat_command(row, records, references)
+def _row_details(row: Row, records: Records, experiments: Sequence[Experiment]) -> str:
+    command = repeat_command(row, records, experiments)
     facts = [("command", f"<code>{escape(command)}</code>")]
     if records:
         first = records[0]
@@ -124,27 +122,6 @@ def _row_details(row: Row, records: Records, references: Mapping[str, str]) -> s
     lines = "".join(f"<dt>{name}</dt><dd>{body}</dd>" for name, body in facts)
     summary = f"<summary>{escape(name_of(row))}</summary>"
     return f'<details class="row" id="{row_id(row)}">{summary}<dl>{lines}</dl></details>'
-
-
-def repeat_command(row: Row, records: Records, references: Mapping[str, str]) -> str:
-    """The command that makes the records of a row; ``references`` says how datasets were named on the command line."""
-    names = list(dict.fromkeys(str(record["data"]) for record in records))
-    method = row.ssl.removeprefix(f"{UNTRAINED}:")
-    words = ["tabbench", "run", "--ssl", method, "--model", row.model]
-    words += ["--data", ",".join(references.get(name, name).replace(",", "\\,") for name in names)]
-    if records:
-        words += ["--preset", str(records[0]["preset"] or row.protocol)]
-        words += ["--splits", str(1 + max(int(record["split"]) for record in records))]
-        words += ["--seeds", str(1 + max(int(record["seed"] or 0) for record in records))]
-        words += ["--rows", str(records[0]["rows_limit"])] if records[0]["rows_limit"] else []
-    words += ["--trials", str(row.budget[1]), "--ssl-trials", str(row.budget[0])]
-    words += ["--controls", UNTRAINED if row.ssl.startswith(f"{UNTRAINED}:") else NONE if row.ssl == NONE else ""]
-    words += ["--protocol", row.protocol] if row.protocol not in (RAW, "frozen") else []
-    words += ["--labels", row.labels] if row.labels != ALL_LABELS else []
-    words += ["--metric", row.group.main_metric] if row.group.main_metric else []
-    for setting in setting_words(row.variant):
-        words += ["--set", setting]
-    return shlex.join(words)
 
 
 def _plugins(record: Mapping[str, Any]) -> str:
@@ -222,13 +199,3 @@ def experiments_section(folder: Path) -> str:
             text = "this file cannot be read"
         blocks.append(f"<details><summary>experiment {escape(path.stem)}</summary><pre>{_lines(text)}</pre></details>")
     return "".join(blocks)
-
-
-def data_references(root: Path) -> dict[str, str]:
-    """How each dataset was named on the command line, by the name that tables use."""
-    found: dict[str, str] = {}
-    for experiment in read_experiments(root):
-        given = experiment.get("data")
-        for reference in given if isinstance(given, list) else []:
-            found[Path(str(reference)).name] = str(reference)
-    return found

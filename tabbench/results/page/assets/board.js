@@ -110,7 +110,7 @@ function drawBoard(focus) {
       const row = view().rows[r], rank = row.rank;
       const label = [h("span", {}, row.ssl.split(":").flatMap((part, i) => (i ? [":", h("wbr"), part] : [part]))), h("span", { class: "model" }, ` + ${row.model}`), row.tag && h("span", { class: "model" }, ` [${cut(row.tag, 30)}]`), row.usesLabels && " *"];
       return h("tr", { class: row.control ? "control" : null }, h("th", { scope: "row", class: "name", title: row.variant ? `${rowName(row)} [${row.variant}]` : rowName(row) }, h("a", { href: `#${anchor(row)}` }, label)),
-        h("td", { class: "rank" }, finite(average[r]) ? average[r].toFixed(2) : "–", exact && finite(rank[1]) && h("small", { class: "letters interval" }, ` [${rank[1].toFixed(1)}, ${rank[2].toFixed(1)}]`), exact && lettered && h("span", { class: "letters shared", title: rank[3] ? `shares the letters ${rank[3]}` : null }, ` ${cut(rank[3] || "", 5)}`)),
+        h("td", { class: "rank" }, finite(average[r]) ? average[r].toFixed(2) : "–", " ", exact && finite(rank[1]) && h("small", { class: "letters interval" }, ` [${rank[1].toFixed(1)}, ${rank[2].toFixed(1)}]`), exact && lettered && h("span", { class: "letters shared", title: rank[3] ? `shares the letters ${rank[3]}` : null }, ` ${cut(rank[3] || "", 5)}`)),
         datasets.map((d) => bodyCell(metric, r, d, found[`${r},${d}`], best, ends[g][d])));
     }));
   });
