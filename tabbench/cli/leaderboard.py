@@ -9,6 +9,9 @@ import typer
 from tabbench.cli.options import PluginFiles
 from tabbench.cli.table import AnyBudget, Fidelity
 
+REFUSED = 20
+"""Refusals that are printed; a folder can have thousands of the same kind."""
+
 
 def leaderboard(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Result folders, one per submission.")],
@@ -28,6 +31,8 @@ def leaderboard(
     site = make_site(folders, make_registry(plugin or []), fidelity=fidelity, any_budget=any_budget)
     write_site(site, out)
     print(f"{out}: {len(site.pages)} pages, {site.rows} rows, {site.datasets} dataset(s)")
-    for reason in site.refused:
+    for reason in site.refused[:REFUSED]:
         print(f"refused: {reason}", file=sys.stderr)
+    if len(site.refused) > REFUSED:
+        print(f"refused: {len(site.refused) - REFUSED} more, see: tabbench results verify DIR", file=sys.stderr)
     sys.exit(1 if site.refused else 0)

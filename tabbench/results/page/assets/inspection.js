@@ -27,14 +27,14 @@ function targetLegend(target) {
 }
 function heatMap(title, names, columns, values, text) {
   const known = values.flat().filter(finite);
-  const low = Math.min(...known), high = Math.max(...known);
-  const share = (value) => (value - low) / (high - low || 1);
+  const most = text ? 1 : Math.max(...known.map(Math.abs)) || 1; /* as far below 0 as above, so that grey is 0 */
+  const share = (value) => (value + most) / (2 * most);
   return h("figure", {}, h("h3", {}, title), h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": title }, h("table", { class: "matrix" },
     columns && h("thead", {}, h("tr", {}, h("td", {}), columns.map((name) => h("th", { scope: "col" }, cut(name, 18))))),
     h("tbody", {}, names.map((name, i) => h("tr", {}, h("th", { scope: "row" }, cut(name, 26)), values[i].map((value) => {
       const p = share(value), strong = p > 0.8 || p < 0.2;
       return h("td", { style: `background:${RAMP[Math.round(p * 10)]};color:${strong ? "#fff" : "#111"};${text ? "" : "padding:.3rem;min-width:.6rem"}`, title: `${name}: ${figureText(value)}` }, text ? figureText(value, 2) : "");
-    })))))), h("p", { class: "soft" }, `from ${figureText(low)} (blue) to ${figureText(high)} (red)`));
+    })))))), h("p", { class: "soft" }, `Blue: ${signed(-most, 2)}. Grey: 0. Red: ${signed(most, 2)}.`));
 }
 const named = (name) => (METRIC_NAMES[name] || name).replaceAll("_", " ");
 function trainingCharts(one) {
