@@ -2,17 +2,19 @@
 
 import os
 import re
+import socket
 from pathlib import Path
 from typing import Any, ClassVar
 
 import psutil
 import pytest
-from harness import Bench, tabbench
+from harness import Bench, InProcess, tabbench, written_records
 
-from tabbench import Event, Job, Outcome, Site, run_job
+from tabbench import Event, Job, Limits, Outcome, Site, run_job
 from tabbench.contracts import Executor
 from tabbench.errors import UsageError
 from tabbench.registry import make_registry
+from tabbench.results.locks import LockKind
 from tabbench.running.executors import make_config
 
 PAGE = Path(__file__).parent.parent / "docs" / "executors.md"
@@ -169,3 +171,74 @@ def test_a_job_that_gets_nowhere_is_given_up(bench: Bench) -> None:
     summary = bench.run(executor=Stuck, ssl=["none"], retries=1)
     assert (summary.done, Stuck.places) == (0, 2)
     assert summary.failures[0][1].error == "its place was needed"
+
+
+class Narrow(Odd):
+    """Has many slots and room for one job."""
+
+    locked: ClassVar[list[int]] = []
+
+    @property
+    def slots(self) -> int:
+        return 100
+
+    def room(self, kind: str) -> int:
+        return 0 if self.jobs else 1
+
+    def wait(self, seconds: float) -> list[Event]:
+        self.locked.append(len(list((self.site.results / "leases").iterdir())))
+        job = self.jobs.pop()
+        return [Event(job.key, outcome=Outcome("failed", error="odd"))]
+
+
+def test_locks_are_taken_for_jobs_that_really_start(bench: Bench) -> None:
+    bench.store.locks = "lease"
+    bench.run(executor=Narrow, ssl=["none"], seeds=3)
+    assert Narrow.locked == [1, 1, 1]
+
+
+def test_a_job_reads_the_cache_and_never_the_network(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (step,) = bench.plan(ssl=["none"]).records
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    monkeypatch.setenv("TABBENCH_CACHE", os.environ.get("TABBENCH_CACHE", ""))  # run_job sets it; put it back
+    monkeypatch.setattr(socket.socket, "connect", lambda *arguments: pytest.fail("it asks the network"))
+    outcome = run_job(step.to_job(store=str(tmp_path), cache=str(empty)), Limits())
+    assert outcome.status == "failed"
+    assert outcome.error.startswith("wine is not in the cache (")
+
+
+class Impatient(InProcess):
+    """Leaves as if by Ctrl-C when it has nothing to do: what is left is in the hands of another driver."""
+
+    def wait(self, seconds: float) -> list[Event]:
+        if not self.events:
+            raise KeyboardInterrupt
+        return super().wait(seconds)
+
+
+class Interrupted(InProcess):
+    """While it has its first job, another driver comes to the same folder."""
+
+    other: ClassVar[Bench]
+    found: ClassVar[list[int]] = []
+
+    def wait(self, seconds: float) -> list[Event]:
+        if not self.found:
+            summary = self.other.run(executor=Impatient, ssl=["none"], seeds=3)
+            self.found.append(summary.done)
+        return super().wait(seconds)
+
+
+@pytest.mark.parametrize("kind", ["flock", "lease"])
+def test_two_drivers_do_nothing_twice(bench: Bench, kind: LockKind) -> None:
+    Interrupted.other = Bench(bench.store.root)
+    Interrupted.found.clear()
+    bench.store.locks = Interrupted.other.store.locks = kind
+    summary = bench.run(executor=Interrupted, ssl=["none"], seeds=3)
+    assert Interrupted.found == [2], "the other leaves alone what the first one has"
+    assert (summary.done, summary.elsewhere) == (1, 2)
+    assert len(written_records(bench.store.root)) == 3
+    assert not list(bench.store.root.glob("leases/*"))

@@ -1,5 +1,6 @@
 """A shared file system shows what another machine has written only after a while."""
 
+import shutil
 import threading
 import time
 from pathlib import Path
@@ -8,7 +9,8 @@ from typing import Any, ClassVar
 import pytest
 from harness import Bench
 
-from tabbench import Event, Executor, Job, run_job
+from tabbench import Event, Executor, Job, Limits, run_job
+from tabbench.data.cache import CACHE_VARIABLE, cache_dir
 from tabbench.errors import Evicted
 from tabbench.results.lag import appears
 from tabbench.results.store import Store
@@ -92,6 +94,21 @@ def test_a_job_waits_for_what_another_node_has_made(tmp_path: Path) -> None:
 def test_a_job_that_waits_in_vain_is_tried_elsewhere(tmp_path: Path) -> None:
     with pytest.raises(Evicted, match=r"encode/k is not visible from .* after 0.1 s"):
         Store(tmp_path, patience=0.1).open_artefact("encode", "k")
+
+
+def test_a_job_waits_for_the_table_that_the_driver_has_fetched(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    (step,) = bench.plan(ssl=["none"]).records
+    cache, empty = cache_dir(), bench.store.root / "cache"
+    table = empty / step.payload.manifest.path
+    table.parent.mkdir(parents=True)
+    monkeypatch.setenv(CACHE_VARIABLE, str(cache))  # run_job sets it; put it back
+    places = {"store": str(bench.store.root), "cache": str(empty)}
+    lost = run_job(step.to_job(**places, patience=0.1), Limits())
+    assert lost.status == "lost"
+    assert lost.error.endswith(" after 0.1 s: its file system lags, or is not shared")
+    late = Path(shutil.copy(cache / step.payload.manifest.path, empty / "late"))
+    threading.Timer(0.3, late.rename, [table]).start()
+    assert run_job(step.to_job(**places, patience=20.0), Limits()).status == "ok"
 
 
 def test_a_file_is_looked_for_by_listing_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from tabbench.contracts.executors import Limits
 from tabbench.contracts.job import Job, Outcome, Status
 from tabbench.data.cache import CACHE_VARIABLE
 from tabbench.errors import ArtefactError, DeadlineReached, Evicted, Pruned, TabbenchError, plugin_line
+from tabbench.results.lag import appears
 
 Report = Callable[[int, int, dict[str, float]], None]
 """Receives progress: epoch, total epochs, metrics."""
@@ -55,7 +56,9 @@ def run_job(
     try:
         if limits.device == "auto":
             limits = replace(limits, device=pick_device("auto"))
-        store = Store(Path(job.payload["store"]), patience=job.payload.get("patience", 0.0))
+        patience = job.payload.get("patience", 0.0)
+        _see_data(job, patience)
+        store = Store(Path(job.payload["store"]), patience=patience)
         outcome = Outcome("ok", do_job(job, store, limits, report, interrupt, surroundings))
     except DeadlineReached as error:
         outcome = Outcome("timeout", error=f"timeout of {limits.timeout:g} s: {error}")
@@ -79,6 +82,19 @@ def run_job(
         place={"hostname": socket.gethostname(), "cpu": cpu_model()},
         changed=surroundings.put_right(),
     )
+
+
+def _see_data(job: Job, patience: float) -> None:
+    """Wait for the table that the driver has fetched: on a shared file system it may be late on this machine."""
+    manifest = job.payload.get("manifest")
+    if not patience or manifest is None:
+        return
+    path = Path(job.payload["cache"]) / manifest["path"]
+    if not appears(path.is_file, path, patience):
+        raise Evicted(
+            f"{path} is not visible from {socket.gethostname()} after {patience:g} s: "
+            "its file system lags, or is not shared"
+        )
 
 
 def _failure(status: Status, error: BaseException) -> Outcome:

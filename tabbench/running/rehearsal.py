@@ -11,6 +11,7 @@ from typing import Literal, Self
 import pydantic
 
 from tabbench.context import Context
+from tabbench.errors import Evicted
 from tabbench.values import JsonObject
 
 
@@ -23,7 +24,7 @@ class RehearsalPayload(pydantic.BaseModel):
     """Reports, one each."""
     seconds: float = 0.0
     """Time of each."""
-    then: Literal["end", "fail", "crash", "hang", "eat"] = "end"
+    then: Literal["end", "fail", "lose", "crash", "hang", "eat"] = "end"
     """What comes after the last report."""
     echo: int = 0
     """Given back."""
@@ -50,6 +51,8 @@ def rehearse(payload: RehearsalPayload, context: Context) -> dict[str, int | str
     match payload.then:
         case "fail":
             raise RuntimeError("the rehearsal was told to fail")
+        case "lose":
+            raise Evicted("the rehearsal was told to lose its place")
         case "crash":
             os.kill(pid, signal.SIGKILL)
         case "hang":

@@ -59,8 +59,9 @@ class Stage:
             )
             self.executor.submit(job)
 
-    def until(self, condition: Callable[[], bool], what: str, seconds: float = PATIENCE, ready: int = 0) -> None:
+    def until(self, condition: Callable[[], bool], what: str, seconds: float | None = None, ready: int = 0) -> None:
         """Let the executor work until a condition holds."""
+        seconds = PATIENCE if seconds is None else seconds
         end = time.monotonic() + seconds
         while not condition():
             require(time.monotonic() < end, f"{what} within {seconds:g} s; it says: {self.executor.why_waiting()!r}")
@@ -162,6 +163,18 @@ def check_a_crash_costs_one_job(subject: Subject) -> None:
     require((beside.status, after.status) == ("ok", "ok"), f"the others ended as {beside.status} and {after.status}")
 
 
+def check_a_lost_job_can_run_again(subject: Subject) -> None:
+    """A job whose place is taken away ends as ``lost``; submitted again under the same key, it ends once more."""
+    on = stage(subject)
+    job = on.job(then="lose")
+    (lost,) = on.run(job)
+    require(lost.status == "lost", f"it ended as {lost.status}")
+    require("lose its place" in lost.error, f"the error is {lost.error!r}")
+    on.submit(job)
+    on.until(lambda: len(on.ends(job)) > 1, "a job that was started again has not ended")
+    require(len(on.reports(job)) == 2 * job.payload["epochs"], f"reported epochs: {on.reports(job)}")
+
+
 def check_limits_hold(subject: Subject) -> None:
     """A job that takes too long without a report ends as ``timeout``; one that eats memory, as ``out_of_memory``."""
     on = stage(subject)
@@ -208,6 +221,7 @@ EXECUTOR_CHECKS = (
     check_prune_reaches_a_job,
     check_cancel_stops_a_job,
     check_a_crash_costs_one_job,
+    check_a_lost_job_can_run_again,
     check_limits_hold,
     check_unknown_jobs_are_no_trouble,
     check_close_leaves_nothing_behind,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tabbench import Event, Executor, Job, Outcome
-from tabbench.testing import Check, CheckFailed, checks_for
+from tabbench.testing import Check, CheckFailed, checks_for, executing
 from tabbench.testing.subject import Subject, find_subject
 
 
@@ -29,6 +29,7 @@ class Pretender(Executor):
         endings = {
             "end": Outcome("ok", {"echo": job.payload["echo"]}, place=place),
             "fail": Outcome("failed", error="told to fail", traceback="RuntimeError", place=place),
+            "lose": Outcome("lost", error="told to lose its place", place=place),
             "crash": Outcome("killed", error="its process ended by SIGKILL", place=place),
             "hang": Outcome("timeout", place=place),
             "eat": Outcome("out_of_memory", place=place),
@@ -68,13 +69,22 @@ class Optimist(Pretender):
         return [*events[:-1], replace(events[-1], outcome=Outcome("ok", {"echo": 0}, place={"hostname": "here"}))]
 
 
+class Once(Pretender):
+    """Takes a job that it has seen before for a mistake."""
+
+    def flaw(self, events: list[Event]) -> list[Event]:
+        seen, self.seen = getattr(self, "seen", set()), {event.key for event in events}
+        return [] if self.seen & seen else events
+
+
 def check(name: str) -> Callable[[Subject], None]:
     return next(each for each in checks_for("executor") if each.name == name)
 
 
 @pytest.mark.parametrize("name", ["check_each_job_ends_once", "check_failures_are_told",
                                   "check_reports_of_a_trial_come_in_order", "check_a_crash_costs_one_job",
-                                  "check_limits_hold", "check_unknown_jobs_are_no_trouble"])  # fmt: skip
+                                  "check_a_lost_job_can_run_again", "check_limits_hold",
+                                  "check_unknown_jobs_are_no_trouble"])  # fmt: skip
 def test_a_sound_executor_passes(name: str) -> None:
     check(name)(find_subject(Pretender))
 
@@ -90,10 +100,13 @@ def test_a_sound_executor_passes(name: str) -> None:
         (Optimist, "check_prune_reaches_a_job", "it ended as ok"),
         (Optimist, "check_cancel_stops_a_job", "it ended as ok"),
         (Optimist, "check_a_crash_costs_one_job", "it ended as ok"),
+        (Optimist, "check_a_lost_job_can_run_again", "it ended as ok"),
+        (Once, "check_a_lost_job_can_run_again", "a job that was started again has not ended"),
         (Optimist, "check_limits_hold", "a job that hangs ended as ok"),
     ],
 )
-def test_a_flaw_is_found(flawed: type[Executor], name: str, complaint: str) -> None:
+def test_a_flaw_is_found(flawed: type[Executor], name: str, complaint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executing, "PATIENCE", 0.5)
     with pytest.raises(CheckFailed, match=complaint):
         check(name)(find_subject(flawed))
 
