@@ -101,8 +101,8 @@ class Silent:
     def end(self) -> None: ...
 
 
-def make(n_jobs: int) -> tuple[Plan, float]:
-    """A plan of about so many jobs, and the seconds it took to make."""
+def make(n_jobs: int) -> tuple[Plan, float, float]:
+    """A plan of about so many jobs, and the seconds and the CPU seconds it took to make."""
     registry = make_registry()
     shared = len(DATA) * SPLITS * 2 * len(SSL)
     per_seed = len(DATA) * SPLITS * (len(SSL) + 1) * len(MODELS)
@@ -110,9 +110,9 @@ def make(n_jobs: int) -> tuple[Plan, float]:
     given = {"ssl": list(SSL), "model": list(MODELS), "data": list(DATA), "controls": ["none"], "preset": "quick"}
     spec = make_spec({**given, "splits": SPLITS, "seeds": seeds})
     manifests = find_data(spec.data, registry, offline=True)
-    started = time.perf_counter()
+    wall, cpu = time.perf_counter(), time.process_time()
     plan = make_plan(spec, registry, manifests)
-    return plan, time.perf_counter() - started
+    return plan, time.perf_counter() - wall, time.process_time() - cpu
 
 
 def one_result(plan: Plan, folder: Path) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def peak_memory() -> float:
 
 
 def measure(n_jobs: int, folder: Path) -> dict[str, Any]:
-    plan, planning = make(n_jobs)
+    plan, planning, planning_cpu = make(n_jobs)
     result = one_result(plan, folder)
     Simulation.results = {"fit": result, "pretrain": {"seconds": 1.0, "value": 0.5}, "encode": {"seconds": 1.0}}
     launcher = replace(make_launcher(make_registry(), jobs=1), start=Simulation)
@@ -152,6 +152,7 @@ def measure(n_jobs: int, folder: Path) -> dict[str, Any]:
         "slots": Simulation.n_slots,
         "lost": Simulation.lost,
         "plan_seconds": round(planning, 2),
+        "plan_cpu_seconds": round(planning_cpu, 2),
         "driver_cpu_ms_per_job": round(1000 * cpu / n, 3),
         "driver_wall_seconds": round(wall, 1),
         "memory_gb_before": round(before, 2),

@@ -37,6 +37,7 @@ class RayWorker(PoolWorker):
         options = pool.options(flavour)
         threads = pool.site.limits.threads
         self.actor: Any = pool.remote_slot.options(**options).remote(threads, str(self.log))
+        self.place = {"scheduler_job": ray.get_runtime_context().get_job_id()}
         self.ended = False
         self.pending: Any = self.actor.listen.remote(LISTEN)
 

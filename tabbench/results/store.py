@@ -57,7 +57,6 @@ class _File:
     """How far a JSONL file has been read."""
 
     size: int = 0
-    lines: int = 0
     warned: bool = False
 
 
@@ -237,14 +236,12 @@ class Store:
                     continue
                 with open_regular(path) as file:
                     file.seek(state.size)
-                    data = file.read()
+                    yield from _parse(path, file, state)
             except OSError as error:
                 if not state.warned:
                     state.warned = True
                     why = error.strerror or error
                     warnings.warn(f"{path.name} cannot be read and was skipped: {why}", TabbenchWarning, stacklevel=2)
-                continue
-            yield from _parse(path, data, state)
 
     # The parquet copy.
 
@@ -336,14 +333,18 @@ class Store:
         return Lease(self.folder("leases"), key, self.presence, self._pulses)
 
 
-def _parse(path: Path, data: bytes, state: _File) -> Iterator[Line]:
-    """The sound records of a piece of a file; others are named."""
-    complete, newline, torn = data.rpartition(b"\n")
-    state.size += len(complete) + len(newline)
-    for line in complete.split(b"\n") if newline else ():
-        state.lines += 1
+def _parse(path: Path, lines: Iterable[bytes], state: _File) -> Iterator[Line]:
+    """The sound records of the rest of a file, which is never in memory as a whole; others are named."""
+    for line in lines:
+        if not line.endswith(b"\n"):
+            if not state.warned:
+                state.warned = True
+                message = f"{path.name}: its last line is incomplete and was skipped"
+                warnings.warn(message, TabbenchWarning, stacklevel=2)
+            return
+        state.size += len(line)
         try:
-            value = read_line(line)
+            value = read_line(line[:-1])
             check_fields(value)
         except BadRecordError as error:
             warnings.warn(f"{path.name}: skipped a line that is not a record: {error}", TabbenchWarning, stacklevel=2)
@@ -351,6 +352,3 @@ def _parse(path: Path, data: bytes, state: _File) -> Iterator[Line]:
         if value.get("schema", 1) > SCHEMA_VERSION:
             raise UsageError(f"{path.name} was written by a newer tabbench (schema {value['schema']}): update tabbench")
         yield value
-    if torn and not state.warned:
-        state.warned = True
-        warnings.warn(f"{path.name}: its last line is incomplete and was skipped", TabbenchWarning, stacklevel=2)

@@ -72,9 +72,14 @@ class Optimist(Pretender):
 class Once(Pretender):
     """Takes a job that it has seen before for a mistake."""
 
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.seen: set[str] = set()
+
     def flaw(self, events: list[Event]) -> list[Event]:
-        seen, self.seen = getattr(self, "seen", set()), {event.key for event in events}
-        return [] if self.seen & seen else events
+        key = events[-1].key
+        known, self.seen = key in self.seen, self.seen | {key}
+        return [] if known else events
 
 
 def check(name: str) -> Callable[[Subject], None]:
