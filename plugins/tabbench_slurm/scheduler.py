@@ -60,7 +60,7 @@ class State:
     def outcome(self, job: str) -> Outcome:
         """How a job of ours ended whose worker came to this."""
         if self.name == "OUT_OF_MEMORY":
-            return Outcome("out_of_memory", error=f"SLURM job {job} used more memory than it had asked for")
+            return Outcome("out_of_memory", error=f"SLURM job {job} used more memory than it requested")
         if self.name in LOST:
             return Outcome("lost", error=f"SLURM job {job} {LOST[self.name]}")
         return Outcome("killed", error=f"SLURM job {job} ended as {self.name} with exit code {self.code or 'unknown'}")

@@ -231,14 +231,14 @@ def test_wrong_references_are_refused_with_what_is_near(registry: Registry, tmp_
     with pytest.raises(DataError, match="nowhere.csv: there is no such file"):
         resolve_data(f"{tmp_path}/nowhere.csv:y", registry)
     (tmp_path / "one.csv").write_text("x,y\n" + "1,a\n2,a\n" * 10)
-    with pytest.raises(DataError, match=r"one.csv: the target 'y' has one class only: a"):
+    with pytest.raises(DataError, match=r"one.csv: the target 'y' has only one class: a"):
         resolve_data(f"{tmp_path}/one.csv:y", registry)
 
 
 def test_a_dataset_that_breaks_the_contract_is_named(tmp_path: Path) -> None:
     file = tmp_path / "bad.py"
     file.write_text(PLUGIN.replace('["a", "b"] * 20', '"a"'))
-    with pytest.raises(DataError, match=r"dataset 'counting' of .*bad.py: the target 'y' has one class only: a"):
+    with pytest.raises(DataError, match=r"dataset 'counting' of .*bad.py: the target 'y' has only one class: a"):
         resolve_data("counting", make_registry([file], points=[]))
 
 
