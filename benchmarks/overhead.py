@@ -20,8 +20,10 @@ from tabbench.experiment.plan import Step, make_plan
 from tabbench.experiment.spec import make_spec
 from tabbench.registry import make_registry
 from tabbench.results.store import Store
-from tabbench.running.driver import Summary, run_plan
+from tabbench.running.clock import Clock
+from tabbench.running.driver import run_plan
 from tabbench.running.launch import make_launcher
+from tabbench.running.observer import Summary
 
 PLUGIN = """
     import time
@@ -54,7 +56,7 @@ class Stopwatch:
     def __init__(self) -> None:
         self.first = 0.0
 
-    def begin(self, todo: list[Step], done: int, slots: int) -> None:
+    def begin(self, todo: list[Step], done: int, slots: int, clock: Clock) -> None:
         self.begun = time.perf_counter()
 
     def started(self, step: Step) -> None:
@@ -70,6 +72,9 @@ class Stopwatch:
         pass
 
     def retried(self, step: Step, outcome: Outcome) -> None:
+        pass
+
+    def left_out(self, step: Step, why: str) -> None:
         pass
 
     def end(self) -> None:

@@ -3,22 +3,12 @@
 Plugins may use the names in ``__all__``, ``tabbench.nn`` and ``tabbench.testing``.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-from tabbench.errors import (
-    DataError,
-    DeadlineReached,
-    Evicted,
-    Interruption,
-    PluginError,
-    Pruned,
-    TabbenchError,
-    UsageError,
-)
-from tabbench.hookspecs import CONTRACT_VERSION, Plugin, hookimpl
-
+# Nothing is imported here: Ctrl-C within the first moments of the command must find someone who deals with it, and
+# pydantic and numpy cost a third of the time that `tabbench list` may take. All names are imported on first use.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from tabbench.api import run
     from tabbench.config import Choice, Config, Float, Int, NetworkConfig, load_presets
     from tabbench.context import Context
@@ -41,6 +31,17 @@ if TYPE_CHECKING:
         State,
         TrainableEncoder,
     )
+    from tabbench.errors import (
+        DataError,
+        DeadlineReached,
+        Evicted,
+        Interruption,
+        PluginError,
+        Pruned,
+        TabbenchError,
+        UsageError,
+    )
+    from tabbench.hookspecs import CONTRACT_VERSION, Plugin, hookimpl
     from tabbench.nn.scaling import Scaler
     from tabbench.results.face import open_results as results
     from tabbench.running.jobs import run_job
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0.dev0"
 
-# pydantic and numpy would take a third of the time `tabbench list` may take, so their users are imported lazily.
 _HOMES = {
     "tabbench.api": ("run",),
     "tabbench.config": ("Choice", "Config", "Float", "Int", "NetworkConfig", "load_presets"),
@@ -75,6 +75,17 @@ _HOMES = {
         "State",
         "TrainableEncoder",
     ),
+    "tabbench.errors": (
+        "DataError",
+        "DeadlineReached",
+        "Evicted",
+        "Interruption",
+        "PluginError",
+        "Pruned",
+        "TabbenchError",
+        "UsageError",
+    ),
+    "tabbench.hookspecs": ("CONTRACT_VERSION", "Plugin", "hookimpl"),
     "tabbench.nn.scaling": ("Scaler",),
     "tabbench.running.jobs": ("run_job",),
     "tabbench.running.pipeline": ("load",),
@@ -85,7 +96,9 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
+    from importlib import import_module
+
     if name == "results":  # the name belongs to the function that opens a results folder, not to the package
         return import_module("tabbench.results")
     if name not in _HOME_OF:

@@ -50,7 +50,8 @@ def run(
         timeout: time limit per job, in seconds.
         memory: memory limit per job, in GB.
         retries: how many times to restart a job whose worker was killed or lost.
-        budget: time after which no new job starts: seconds, or ``"30m"``.
+        budget: the time that the run may take, such as ``"10m"``, or seconds. What would take longer is left out by
+            name, and the next run resumes.
         offline: never touch the network.
         fail_fast: stop at the first failure.
         progress: show the run's progress.
@@ -63,8 +64,7 @@ def run(
     from tabbench.results.face import Results
     from tabbench.results.store import Store
     from tabbench.running.display import make_display
-    from tabbench.running.driver import run_plan
-    from tabbench.running.request import Conditions, parse_duration, plan_request, read_request
+    from tabbench.running.request import Conditions, parse_duration, plan_request, read_request, run_request
 
     frames = data if isinstance(data, Mapping) else None
     registry, store, display = make_registry(plugins), Store(Path(results)), make_display(quiet=not progress)
@@ -72,12 +72,12 @@ def run(
     entries |= {"ssl": _names(ssl), "model": _names(model), "data": _names(data), "set": dict(settings or {})}
     spec, launcher = read_request(entries, registry, terms)
     plan = plan_request(spec, registry, store, display.say, offline=offline, frames=frames)
-    summary = run_plan(plan, store, launcher, display, fail_fast=fail_fast, budget=terms.budget, retries=retries)
+    summary = run_request(plan, store, launcher, display, terms)
     display.summary(summary, Path(results))
     if summary.interrupted:
         raise KeyboardInterrupt
     failures = [f"{step.label}: {outcome.error}" for step, outcome in summary.failures]
-    return Results(store, [step.key for step in plan.records], plan.names, failures)
+    return Results(store, [step.key for step in plan.records], plan.names, failures, summary.places_left_out())
 
 
 def _names(given: Names | Mapping[str, Any]) -> list[str]:

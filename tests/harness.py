@@ -17,9 +17,12 @@ from tabbench.registry import make_registry
 from tabbench.results.lines import read_line
 from tabbench.results.record import Record
 from tabbench.results.store import Store
-from tabbench.running.driver import Summary, run_plan
+from tabbench.running.clock import Clock, Prior
+from tabbench.running.driver import run_plan
+from tabbench.running.forecast import Forecast
 from tabbench.running.jobs import run_job
-from tabbench.running.launch import make_launcher
+from tabbench.running.launch import Launcher, make_launcher
+from tabbench.running.observer import Summary
 
 TOYS = Path(__file__).parent / "toys" / "toy_plugin.py"
 VOLATILE = ("time", "seconds", "environment")
@@ -40,8 +43,9 @@ class Watcher:
         self.ended: dict[str, Outcome] = {}
         self.events: list[Event] = []
         self.again: list[str] = []
+        self.omitted: dict[str, str] = {}
 
-    def begin(self, todo: list[Step], done: int, slots: int) -> None:
+    def begin(self, todo: list[Step], done: int, slots: int, clock: Clock) -> None:
         self.todo = todo
 
     def started(self, step: Step) -> None:
@@ -55,6 +59,9 @@ class Watcher:
 
     def waiting(self, why: str) -> None:
         pass
+
+    def left_out(self, step: Step, why: str) -> None:
+        self.omitted[step.label] = why
 
     def retried(self, step: Step, outcome: Outcome) -> None:
         self.again.append(f"{outcome.status}: {step.label}")
@@ -86,6 +93,18 @@ class InProcess(Executor):
         pass
 
 
+class Foretold(Forecast):
+    """A forecast that a test makes up."""
+
+    def __init__(self, plan: Plan, store: Store, launcher: Launcher, prior: Prior) -> None:
+        super().__init__(plan, store, launcher)
+        self.calibration.waiting.clear()
+        self.prior = prior
+
+    def of_job(self, step: Step) -> float | None:
+        return self.prior(step)
+
+
 class Bench:
     """Runs experiments with the toy plugins in one results folder."""
 
@@ -111,6 +130,7 @@ class Bench:
         fail_fast: bool = False,
         budget: float | None = None,
         retries: int = 2,
+        prior: Prior | None = None,
         **entries: Any,
     ) -> Summary:
         options = {"timeout": entries.pop("timeout", None), "memory": entries.pop("memory", None)}
@@ -119,8 +139,9 @@ class Bench:
         if not isinstance(executor, str):
             launcher = replace(launcher, start=executor)
         plan = self.plan(**entries)
+        forecast = None if prior is None else Foretold(plan, self.store, launcher, prior)
         self.watcher = Watcher()
-        how: dict[str, Any] = {"fail_fast": fail_fast, "budget": budget, "retries": retries}
+        how: dict[str, Any] = {"fail_fast": fail_fast, "budget": budget, "retries": retries, "forecast": forecast}
         return run_plan(plan, self.store, launcher, self.watcher, **how)
 
     def records(self) -> list[dict[str, Any]]:

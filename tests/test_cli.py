@@ -2,6 +2,7 @@
 
 import json
 import resource
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from harness import TOYS, tabbench
 
+from tabbench.__main__ import main as run_command
 from tabbench.cli import listing
 from tabbench.cli.app import main
 
@@ -280,3 +282,35 @@ def test_tables_that_could_be_confused_are_refused_and_notes_are_told(tmp_path: 
     told = tabbench(*run, "--data", a)
     assert told.returncode == 0
     assert "t.csv:y: " in told.stderr, "what became of the columns is said"
+
+
+def test_ctrl_c_before_anything_has_begun_ends_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tabbench.cli.app.main", interrupt)
+    with pytest.raises(SystemExit) as ended:
+        run_command()
+    assert (ended.value.code, capsys.readouterr().err) == (130, "tabbench: interrupted\n")
+
+
+def test_ctrl_c_within_a_command_ends_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tabbench.registry.make_registry", interrupt)
+    monkeypatch.setattr(sys, "argv", ["tabbench", "run", "--ssl", "none", "--model", "mlp"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert (ended.value.code, capsys.readouterr().err) == (130, "tabbench: interrupted\n")
+
+
+def test_importing_tabbench_imports_nothing_else() -> None:
+    """What takes long to import is what Ctrl-C would hit before anyone can deal with it."""
+    code = "import sys; before = {*sys.modules}; import tabbench; print({*sys.modules} - before)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "{'tabbench'}"

@@ -169,3 +169,9 @@ def test_the_preset_gives_what_was_not_said() -> None:
 def test_a_spec_survives_json() -> None:
     spec = make_spec({"ssl": ["a"], "model": ["b"], "set": {"a": {"x": [1, 2]}}})
     assert make_spec(spec.to_json()) == spec
+
+
+def test_a_table_that_is_smaller_than_asked_for_is_taken_whole(bench: Bench) -> None:
+    whole, beyond = bench.plan(), bench.plan(rows=1000)
+    assert list(beyond.steps) == list(whole.steps)
+    assert {step.planned.fidelity for step in beyond.records if step.planned} == {"quick"}

@@ -160,12 +160,12 @@ def test_records_hold_label_free_scores_of_the_encoder(bench: Bench) -> None:
 def test_the_estimate_knows_what_finetuning_takes_and_that_few_labels_take_less(bench: Bench) -> None:
     axes: dict[str, Any] = {"ssl": ["vime"], "model": ["mlp"], "protocol": ["frozen", "finetune"], "controls": ["none"]}
     bench.run(**axes, set=small("vime", "mlp"))
-    timings = Timings(bench.store)
+    timings = Timings(bench.store, "quick")
     timings.seconds = {place: [value] for place, value in [(("fit", "mlp"), 1.0), (("finetune", "vime + mlp"), 7.0)]}
     plan = bench.plan(**axes, labels=["50%", "100%"], set=small("vime", "mlp"))
     cells = 178 * 13 / 1e6
     found = {
-        (step.planned.ssl, step.planned.protocol, step.planned.labels): timings.of(step)
+        (step.planned.ssl, step.planned.protocol, step.planned.labels): timings.of_job(step)
         for step in plan.records
         if step.planned
     }
@@ -181,8 +181,8 @@ def test_finetuning_can_be_measured_beforehand(bench: Bench, ssl: str) -> None:
         ssl=[ssl], model=["mlp"], protocol=["finetune"], controls=[], set={ssl: settings[ssl], **small("mlp")}
     )
     launcher = make_launcher(bench.registry, "local", jobs=1, threads=1, device="cpu")
-    calibration = Calibration(launcher, bench.store, list(plan.steps.values()))
-    assert all((seconds := calibration.of(step)) is not None and seconds > 0 for step in plan.steps.values())
+    calibration = Calibration(plan, plan.steps.values()).measure(launcher, bench.store)
+    assert all((seconds := calibration.of_job(step)) is not None and seconds > 0 for step in plan.steps.values())
 
 
 # Labels.

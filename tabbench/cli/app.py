@@ -107,6 +107,8 @@ def main() -> None:
         what = "read or write" if error.errno == errno.EACCES else "write"
         place = f" {error.filename}" if error.filename else ""
         _leave(f"cannot {what}{place}: {error.strerror}. Finished records are kept.", 1)
+    if code == run.INTERRUPTED:  # Ctrl-C; a run that has begun says more, and leaves by itself
+        _leave("interrupted", run.INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)
 
 

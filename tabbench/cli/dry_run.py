@@ -29,8 +29,9 @@ def print_plan(
     """
     from tabbench.data.gather import expect_data
     from tabbench.experiment.plan import make_plan
-    from tabbench.running.driver import what_to_do
     from tabbench.running.forecast import Calibration, Timings
+    from tabbench.running.resources import jobs_at_a_time
+    from tabbench.running.todo import what_to_do
 
     manifests, absent = expect_data(spec.data, registry, reading=spec.reading, rule=spec.rule, weighting=spec.weighting)
     plan = make_plan(spec, registry, manifests)
@@ -49,8 +50,8 @@ def print_plan(
         print(f"skipped: {skipped}")
     jobs = sum(step.study.n_trials if step.study else 1 for step in todo.values())
     print(f"{jobs} job(s) to run, {len(plan.records)} record(s) in the end")
-    timings = Calibration(launcher, store, list(todo.values())) if calibrate else Timings(store)
-    print(timings.describe(todo.values()))
+    timings = Calibration(plan, todo.values()).measure(launcher, store) if calibrate else Timings(store, spec.preset)
+    print(timings.describe(todo.values(), launcher.jobs or jobs_at_a_time(spec.threads)))
     described = launcher.describe(store)
     if described:
         print(described)

@@ -23,11 +23,12 @@ def run(options: RunOptions) -> None:
     from tabbench.cli.table import show
     from tabbench.experiment.spec import read_experiment
     from tabbench.registry import make_registry
+    from tabbench.results.gains import tabulate_gains
+    from tabbench.results.page.verdict import tell
     from tabbench.results.store import Store
     from tabbench.results.tabulate import tabulate
     from tabbench.running.display import make_display
-    from tabbench.running.driver import run_plan
-    from tabbench.running.request import plan_request, read_request
+    from tabbench.running.request import plan_request, read_request, run_request
 
     registry = make_registry(options.plugin or [])
     for problem in registry.problems:
@@ -43,11 +44,13 @@ def run(options: RunOptions) -> None:
 
     display = make_display(quiet=options.quiet, verbose=options.verbose)
     plan = plan_request(spec, registry, store, display.say, offline=terms.offline)
-    summary = run_plan(
-        plan, store, launcher, display, fail_fast=terms.fail_fast, budget=terms.budget, retries=terms.retries
-    )
+    summary = run_request(plan, store, launcher, display, terms)
     display.summary(summary, options.results)
-    show(tabulate(store, only=[step.key for step in plan.records], names=plan.names), "terminal")
+    made = tabulate(store, only=[step.key for step in plan.records], names=plan.names)
+    made.left_out.extend(summary.places_left_out())
+    show(made, "terminal")
+    for sentence in tell(tabulate_gains(store, only=[step.key for step in plan.records], names=plan.names)):
+        display.say(sentence)
     sys.exit(INTERRUPTED if summary.interrupted else FAILED if summary.is_incomplete else 0)
 
 

@@ -30,7 +30,7 @@ class RunOptions:
     ] = None
     preset: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="quick, standard or paper.", show_default="quick for demo, else standard"),
+        typer.Option(metavar="NAME", help="quick, standard or paper.", show_default="quick for demo or < 1h"),
     ] = None
     protocol: Annotated[
         str | None,
@@ -128,8 +128,7 @@ class RunOptions:
         typer.Option(min=1, metavar="N", help="Threads per job; other numbers make other records.", show_default="1"),
     ] = None
     budget: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="Start no new jobs after this time: 30m, 2h. The next run resumes."),
+        str | None, typer.Option(metavar="TIME", help="Do what fits into this time: 10m, 2h. The next run resumes.")
     ] = None
     timeout: Annotated[float | None, typer.Option(min=0.1, metavar="S", help="Time limit per job, in seconds.")] = None
     memory: Annotated[float | None, typer.Option(min=0.1, metavar="GB", help="Memory limit per job.")] = None

@@ -89,7 +89,7 @@ def describe(store: "Store", drivers: "list[Driver]") -> StatusShape:
 
 def as_text(about: StatusShape, drivers: "list[Driver]") -> list[str]:
     """The status as lines of text."""
-    from tabbench.running.display import duration
+    from tabbench.running.clock import duration
 
     records = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in about["records"].items())
     lines = [f"{about['results']}: records: {records or 'none'}"]
@@ -109,7 +109,7 @@ def as_text(about: StatusShape, drivers: "list[Driver]") -> list[str]:
 
 
 def _state(told: JsonObject) -> str:
-    from tabbench.running.display import duration
+    from tabbench.running.clock import duration
 
     if told["alive"]:
         return f"at work for {duration(time.time() - told['started'])}"
@@ -135,7 +135,7 @@ def _jobs(driver: "Driver") -> list[str]:
 
 
 def _job(job: "RunningJob") -> str:
-    from tabbench.running.display import duration
+    from tabbench.running.clock import duration
 
     progress = f" {job.step}/{job.total}" if job.total else ""
     return f"{job.label}{progress} ({duration(time.time() - job.since)})"

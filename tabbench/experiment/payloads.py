@@ -155,9 +155,10 @@ class Shape(pydantic.BaseModel):
     n_classes: int
 
     @classmethod
-    def of(cls, manifest: Manifest) -> Self:
+    def of(cls, manifest: Manifest, rows: int) -> Self:
+        """Of a table, with so many of its rows."""
         return cls(
-            rows=manifest.rows,
+            rows=rows,
             n_numeric=manifest.n_numeric,
             n_categorical=manifest.n_categorical,
             task=manifest.task,
@@ -175,6 +176,8 @@ class CalibratePayload(pydantic.BaseModel):
     shape: Shape
     finetune: bool = False
     """Train the encoder of ``plugin`` together with the model."""
+    encoder: Address | None = None
+    """Train on what this method, as initialised, makes of the rows."""
     seed: int = 0
     store: str = ""
     cache: str = ""

@@ -203,8 +203,9 @@ class _Place:
     budget: LabelBudget
 
     def __post_init__(self) -> None:
+        self.rows_limit = rows_limit_of(self.spec, self.manifest)
         rows = SplitChoice(
-            rule=self.spec.rule.to_json(), seed=self.split, rows=self.spec.rows, weights=self.spec.weights
+            rule=self.spec.rule.to_json(), seed=self.split, rows=self.rows_limit, weights=self.spec.weights
         )
         data = {"key": self.manifest.key}
         if self.spec.rule.kind == "server" and self.manifest.folds is not None:
@@ -252,7 +253,7 @@ class _Place:
         reason = why_not(self.arm, model, self.used_as, self.weighting)
         if reason:
             return Skipped(reason, *pair)
-        rows = min(self.manifest.rows, self.spec.rows or self.manifest.rows)
+        rows = self.rows_limit or self.manifest.rows
         reason = self.budget.problem(rows - 2 * round(0.1 * rows))
         return Skipped(reason, *pair, self.manifest.name, self.budget.text) if reason else None
 
@@ -431,7 +432,7 @@ class _Place:
         return Step(key, kind, self._label(label), payload, needs, planned, tuned=decided or {})
 
     def _fidelity(self) -> str:
-        fidelity = fidelity_of(self.spec)
+        fidelity = self.spec.preset if self.rows_limit is None else f"{self.spec.preset}, {self.rows_limit} rows"
         keeps = self.labels is not None and self.labels.validation == "all"
         return f"{fidelity}, all validation labels" if keeps else fidelity
 
@@ -464,7 +465,7 @@ class _Place:
             model=model.name,
             seed=seed,
             preset=self.spec.preset,
-            rows_limit=self.spec.rows,
+            rows_limit=self.rows_limit,
             trials=self.spec.trials,
             ssl_trials=self.spec.ssl_trials,
             variant=self._variant(model),
@@ -487,6 +488,6 @@ def metric_of(spec: Spec, manifest: Manifest) -> str:
     return spec.metric if is_metric_of(spec.metric, regression=regression) and spec.metric != usual else ""
 
 
-def fidelity_of(spec: Spec) -> str:
-    """The fidelity; only records with the same one are ranked together."""
-    return spec.preset if spec.rows is None else f"{spec.preset}, {spec.rows} rows"
+def rows_limit_of(spec: Spec, manifest: Manifest) -> int | None:
+    """How many rows of a table are taken; None for all, also where it has no more than were asked for."""
+    return spec.rows if spec.rows is not None and spec.rows < manifest.rows else None

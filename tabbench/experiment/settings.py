@@ -14,6 +14,8 @@ from tabbench.experiment.payloads import Address
 from tabbench.experiment.spec import DEFAULT_DATA, Preset, Spec
 from tabbench.registry import Entry, Registry
 
+AN_HOUR = 3600.0
+
 
 @dataclass(frozen=True)
 class Configured:
@@ -203,7 +205,9 @@ def describe_overrides(*configured: Configured | None) -> str:
     )
 
 
-def default_preset(data: Iterable[str], registry: Registry) -> Preset:
-    """``quick`` for demo tables, ``standard`` for everything else."""
+def default_preset(data: Iterable[str], registry: Registry, budget: float | None = None) -> Preset:
+    """``quick`` for a first look: on tables that are there for it, or in less than an hour; else ``standard``."""
+    if budget is not None and budget < AN_HOUR:
+        return "quick"
     demo = {DEFAULT_DATA, *(entry.name for entry in registry.groups().get(DEFAULT_DATA, []))}
     return "quick" if {name.lower() for name in data} <= demo else "standard"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tabbench.errors import UsageError
+from tabbench.results.json_shapes import LeftOut
 from tabbench.results.store import Store
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ class Results:
     """The run's names for its datasets, by the start of their keys."""
     failures: Sequence[str] = ()
     """What failed in this run, one line each."""
+    left_out: Sequence[LeftOut] = ()
+    """Records for which the budget of this run did not suffice: where they belong, and the reason."""
 
     def records(self, trials: bool = False) -> pd.DataFrame:
         """One row per record, one column per field of ``Record``; with ``trials``, those of tuning too."""
@@ -54,7 +57,9 @@ class Results:
         chosen = {"only": self.only, "names": self.names, **options}
         if metric == "gain":
             return TableView(tabulate_gains(self.store, **chosen), by)
-        return TableView(tabulate(self.store, metric, **chosen), by)
+        made = tabulate(self.store, metric, **chosen)
+        made.left_out.extend(self.left_out)
+        return TableView(made, by)
 
     def verdict(self) -> str:
         """Whether self-supervision helped here, in sentences, and what keeps one from believing too much."""

@@ -23,8 +23,7 @@ SPLIT_RULE = DEFAULT_RULE
 COLUMNS = [
     "key", "kind", "status", "time", "ssl", "model", "variant", "uses_labels", "data", "data_key", "split", "seed",
     "fidelity", "trials", "ssl_trials", "metric", "score", "flags", "error", "test", "seconds", "counts", "notes",
-    "protocol", "labels", "validation_labels", "split_rule", "main_metric",
-    "weights",
+    "protocol", "labels", "validation_labels", "split_rule", "main_metric", "weights", "tuning",
 ]  # fmt: skip
 
 
@@ -240,6 +239,14 @@ def _newness(record: RecordLine) -> tuple[bool, float]:
 def budget_of(record: RecordLine) -> tuple[int, int]:
     """Trials for the SSL side and for the model."""
     return record["ssl_trials"], record["trials"]
+
+
+def tuned_parts(record: Mapping[str, Any]) -> tuple[bool, bool]:
+    """Whether the SSL side and the model had something to tune; taken for granted where a record does not say."""
+    if record["tuning"] is None:
+        return True, True
+    roles = json.loads(record["tuning"]).keys()
+    return "encoder" in roles, bool(roles & {"model", "joint"})
 
 
 def describe_budget(budget: tuple[int, int]) -> str:

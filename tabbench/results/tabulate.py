@@ -17,7 +17,17 @@ from tabbench.contracts.metrics import CLASSIFICATION_METRICS, REGRESSION_METRIC
 from tabbench.contracts.metrics import LOWER_IS_BETTER as LOWER_SCORES
 from tabbench.errors import UsageError, did_you_mean
 from tabbench.results.json_shapes import Aside, CellShape, Convention, LeftOut, RecordLine, RowShape, TableShape
-from tabbench.results.selection import ALL_LABELS, FROZEN, RAW, Filters, Selection, budget_of, row_of, select_records
+from tabbench.results.selection import (
+    ALL_LABELS,
+    FROZEN,
+    RAW,
+    Filters,
+    Selection,
+    budget_of,
+    row_of,
+    select_records,
+    tuned_parts,
+)
 from tabbench.results.statistics import Interval, Missing, Place, Scores, Ties, mean_interval, rank_rows, rank_values
 
 if TYPE_CHECKING:
@@ -143,6 +153,8 @@ class Row:
     protocol: str
     group: Group
     cells: dict[str, Cell]
+    tuned: tuple[bool, bool] = (True, True)
+    """Whether the SSL side and the model had something to tune."""
     average_rank: float | None = None
     rank_interval: tuple[float | None, float | None] | None = None
     """By bootstrap over datasets and splits, if asked for."""
@@ -369,7 +381,8 @@ def _make_row(record: RecordLine) -> Row:
         record["weights"],
         record["uses_labels"],
     )
-    return Row(record["ssl"], record["model"], record["variant"] or "", budget_of(record), group.protocol, group, {})
+    names = (record["ssl"], record["model"], record["variant"] or "")
+    return Row(*names, budget_of(record), group.protocol, group, {}, tuned_parts(record))
 
 
 def _with_raw_rows_in_each_group(rows: list[Row]) -> list[Row]:

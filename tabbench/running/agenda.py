@@ -49,16 +49,28 @@ class Agenda:
         if not needs:
             self._push(step)
 
-    def next(self, may_start: Callable[[str], bool]) -> Step | None:
-        """The most urgent ready step of a kind that may start. It is not ready again before ``bring_back``."""
+    def order(self, key: str) -> int:
+        """How urgent a step is, or was; the most urgent has the lowest number."""
+        return self._order[key]
+
+    def next(self, may_start: Callable[[str], bool], before: int | None = None) -> Step | None:
+        """The most urgent ready step of a kind that may start. It is not ready again before ``bring_back``.
+
+        Args:
+            may_start: whether a kind may start.
+            before: give only a step that is more urgent than this.
+        """
+        for heap in self._ready.values():
+            while heap and heap[0][1] not in self.waiting:  # given up before it was given
+                heapq.heappop(heap)
         kinds = [kind for kind, heap in self._ready.items() if heap and may_start(kind)]
-        if not kinds:
+        if not kinds or (before is not None and min(self._ready[kind][0][0] for kind in kinds) >= before):
             return None
         _, key = heapq.heappop(self._ready[min(kinds, key=lambda kind: self._ready[kind][0])])
         return self.waiting[key]
 
     def start(self, key: str) -> None:
-        """A step that ``next`` gave has been started, or given up."""
+        """A step has been started, or given up."""
         del self.waiting[key]
 
     def set_aside(self, step: Step) -> None:

@@ -1,100 +1,316 @@
-"""Estimate the time left in a run from what it has done so far."""
+"""How long the jobs of a run take, judged by what it has done so far: the time left, and what a budget still allows."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from tabbench.config import Settings
 from tabbench.contracts.job import Event
+from tabbench.data.labels import LabelBudget
+from tabbench.experiment.controls import untrained
+from tabbench.experiment.payloads import EncodePayload, FitPayload, PretrainPayload
 from tabbench.experiment.plan import Step
+from tabbench.running.tuning import BATCH
 
 Kin = tuple[str, ...]
-ENOUGH = 0.02
-"""Share of a step, against steps like it, from which its own pace says more than theirs."""
+Prior = Callable[[Step], float | None]
+"""Seconds that one job of a step may take, from what is known before the run; None if nothing is."""
+USUAL = 4
+"""Trainings that stop early usually end after so many times their patience."""
+TRUST = 3.0
+"""At most by this factor is the prior corrected by how it did on jobs that have ended."""
+BASE = 5000
+"""Table cells that take as long as what every job does, whatever its table."""
 
 
 @dataclass
 class Done:
-    """Sums over steps that have ended: a long run asks for their means at every report of every job."""
+    """Sums over jobs that have ended: a long run asks for their means at every report of every job."""
 
     n: int = 0
     seconds: float = 0.0
+    size: float = 0.0
     share: float = 0.0
     """How much of what they announced they had done by then: a training that stops early announces more epochs."""
 
-    def add(self, seconds: float, share: float) -> None:
+    def add(self, seconds: float, size: float, share: float) -> None:
         self.n += 1
         self.seconds += seconds
+        self.size += size
         self.share += share
 
 
-class Clock:
-    """Estimates the time left: of running steps by their pace, of the others by steps like them that are done."""
+@dataclass
+class Begun:
+    """A running job."""
 
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+    step: Step
+    at: float
+    first: tuple[float, float] | None = None
+    """When the first report came, and the share that it told: more than a little if the job resumes."""
+    share: float = 0.0
+    usual: float = 1.0
+    """The share at which it is expected to end, while no job like it has ended."""
+
+
+@dataclass
+class Pending:
+    """Jobs of one kin that have not begun."""
+
+    sample: Step
+    count: int = 0
+
+
+class Clock:
+    """Estimates times: of running jobs by their pace, of the others by jobs like them that are done."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic, prior: Prior | None = None) -> None:
         self.now = now
+        self.prior = prior
         self.slots = 1
-        self.todo: dict[str, Step] = {}
-        self.idle: Counter[Kin] = Counter()
-        """Steps that have not begun, by what they have in common with others: there are few kinds of them."""
-        self.begun: dict[str, float] = {}
-        self.share: dict[str, float] = {}
+        self.pending: dict[Kin, Pending] = {}
+        """By what they have in common with others: there are few kinds of them."""
+        self.begun: dict[str, Begun] = {}
+        """By the key of the job."""
         self.done: dict[Kin, Done] = {}
+        self.after: dict[Kin, dict[Kin, None]] = {}
+        """What waits for a kin."""
+        self._studies: dict[str, int] = {}
+        """Trials of each study that have not begun."""
+        self._waiting: dict[str, Step] = {}
+        """Other steps that have not begun."""
+        self._priors: dict[Kin, float] = {}
+        self._took: dict[str, tuple[float, float]] = {}
+        """By role: seconds that jobs took, and what the prior had said of them."""
 
     def begin(self, todo: list[Step], slots: int) -> None:
-        self.todo = {step.key: step for step in todo}
-        self.idle = Counter(kinship(step)[0] for step in todo)
-        self.slots = slots
+        """These steps are to be done."""
+        self.slots = max(1, slots)
+        kins = {step.key: kinship(step)[0] for step in todo}
+        for step in todo:
+            self.pending.setdefault(kins[step.key], Pending(step))
+            for need in step.needs:
+                if need in kins:
+                    self.after.setdefault(kins[need], {})[kins[step.key]] = None
+            if step.study is not None:
+                self.trials_left(step, step.study.n_trials)
+            else:
+                self._waiting[step.key] = step
+                self.pending[kins[step.key]].count += 1
 
-    def started(self, step: Step) -> None:
-        if step.key in self.todo and step.key not in self.begun:
-            self.idle[kinship(step)[0]] -= 1
-        self.begun[step.key] = self.now()
+    def trials_left(self, study: Step, count: int) -> None:
+        """So many trials of a study have not begun."""
+        before = self._studies.get(study.key, 0)
+        self._studies[study.key] = count
+        self.pending.setdefault(kinship(study)[0], Pending(study)).count += count - before
 
-    def progress(self, step: Step, event: Event) -> None:
-        self.share[step.key] = event.step / event.total if event.total else 0.0
+    def started(self, key: str, step: Step) -> None:
+        """A job has begun; ``step`` is its step, or the study that it is a trial of."""
+        self._leave(step)
+        self.begun[key] = Begun(step, self.now())
 
-    def finished(self, step: Step) -> None:
-        share = self.share.pop(step.key, 1.0)
-        begun = self.begun.pop(step.key, None)
-        if self.todo.pop(step.key, None) is not None and begun is None:
-            self.idle[kinship(step)[0]] -= 1
-        if begun is not None:
-            for kin in kinship(step):
-                self.done.setdefault(kin, Done()).add(self.now() - begun, share)
+    def progress(self, event: Event) -> None:
+        """A job has reported."""
+        job = self.begun.get(event.key)
+        if job is None or not event.total:
+            return
+        job.share = event.step / event.total
+        job.usual = usual_share(_settings(job.step), event.total)
+        if job.first is None:
+            job.first = (self.now(), job.share)
+
+    def finished(self, key: str, *, counts: bool = True) -> None:
+        """A job has ended; unless it was killed or failed, others like it are judged by it."""
+        job = self.begun.pop(key, None)
+        if job is None or not counts:
+            return
+        share, seconds = job.share if job.first else 1.0, self.now() - job.at
+        kins = kinship(job.step)
+        for kin in kins:
+            self.done.setdefault(kin, Done()).add(seconds, size_of(job.step), share)
+        said = self._prior(job.step, kins[0])
+        if said:
+            before = self._took.get(kins[-1][0], (0.0, 0.0))
+            self._took[kins[-1][0]] = before[0] + seconds, before[1] + said
+
+    def settled(self, step: Step) -> None:
+        """A step has ended, or will not be done."""
+        if step.study is not None:
+            self.trials_left(step, 0)
+        self._leave(step)
+
+    def _leave(self, step: Step) -> None:
+        if self._waiting.pop(step.key, None) is not None:
+            self.pending[kinship(step)[0]].count -= 1
+
+    # Estimates.
 
     def left(self) -> float | None:
-        """Seconds, or None while nothing is known."""
-        if not self.done and not any(self.share.values()):
+        """Seconds until all is done, or None while nothing is known."""
+        if not self.done and self.prior is None and not any(job.first for job in self.begun.values()):
             return None
-        begun = sum(self._left(self.todo[key]) for key in self.begun if key in self.todo)
-        idle = sum(count * self._usual(levels(kin))[1] for kin, count in self.idle.items() if count)
-        return (begun + idle) / self.slots
+        running = {key: self._left(job) for key, job in self.begun.items()}
+        idle = sum(kind.count * (self.expected(kind.sample) or 0.0) for kind in self.pending.values() if kind.count)
+        ends = Counter[Kin]()
+        for key, job in self.begun.items():
+            kin = kinship(job.step)[0]
+            ends[kin] = max(ends[kin], running[key])  # type: ignore[assignment]
+        longest = max((self._chain(kin, ends, {}) for kin in {*self.pending, *ends}), default=0.0)
+        return max((sum(running.values()) + idle) / self.slots, longest)
 
-    def _usual(self, kin: list[Kin]) -> tuple[float, float]:
-        """What steps like this one had done of what they announced, and in how many seconds."""
-        like = next((self.done[level] for level in kin if level in self.done), None)
-        return (like.share / like.n, like.seconds / like.n) if like else (1.0, 0.0)
+    def expected(self, step: Step) -> float | None:
+        """Seconds of one job of a step; None if nothing is known."""
+        kin = kinship(step)
+        for level in kin[:3]:
+            if level in self.done:
+                return self._scaled(self.done[level], step)
+        known = self._prior(step, kin[0])
+        if known is not None:
+            took, said = self._took.get(kin[-1][0], (1.0, 1.0))
+            return known * min(max(took / said, 1 / TRUST), TRUST)
+        return next((self._scaled(self.done[level], step) for level in kin[3:] if level in self.done), None)
 
-    def _left(self, step: Step) -> float:
-        """Seconds that a running step still needs."""
-        running = self.now() - self.begun[step.key]
-        end, expected = self._usual(kinship(step))
-        share = self.share.get(step.key, 0.0)
-        if share > ENOUGH * end:
-            expected = running * end / share
-        return max(expected - running, 0.0)
+    def knows(self, step: Step) -> bool:
+        """Whether a job much like that of a step has ended."""
+        return any(level in self.done for level in kinship(step)[:3])
+
+    def needed(self, step: Step) -> float | None:
+        """Seconds from the start of a step to the first record that builds on it; None if nothing is known."""
+        own = self._whole(kinship(step)[0])
+        return None if own is None else own + self._tail(kinship(step)[0])
+
+    def _whole(self, kin: Kin) -> float | None:
+        """Seconds of one step of a kin, as if nothing else ran; trials run side by side."""
+        if kin not in self.pending:  # it came back: what it made was lost
+            return None
+        sample = self.pending[kin].sample
+        seconds = self.expected(sample)
+        if seconds is None or sample.study is None:
+            return seconds
+        return seconds * sample.study.n_trials / min(self.slots, BATCH)
+
+    def _tail(self, kin: Kin) -> float:
+        """Seconds from the end of a step to the first record that builds on it."""
+        if self.pending[kin].sample.planned is not None:
+            return 0.0
+        return min(((self._whole(after) or 0.0) + self._tail(after) for after in self.after.get(kin, ())), default=0.0)
+
+    def _chain(self, kin: Kin, ends: Mapping[Kin, float], known: dict[Kin, float]) -> float:
+        """Seconds of the longest chain of steps that begins with a kin."""
+        if kin not in known:
+            own = ends.get(kin, 0.0)
+            if kin in self.pending and self.pending[kin].count:
+                trials = min(self.slots, BATCH) if self.pending[kin].sample.study is not None else self.slots
+                own += (self.expected(self.pending[kin].sample) or 0.0) * max(1.0, self.pending[kin].count / trials)
+            known[kin] = own + max((self._chain(each, ends, known) for each in self.after.get(kin, ())), default=0.0)
+        return known[kin]
+
+    def _prior(self, step: Step, kin: Kin) -> float | None:
+        if kin not in self._priors:
+            said = None if self.prior is None else self.prior(step)
+            if said is None:  # it may be measured later
+                return None
+            self._priors[kin] = said
+        return self._priors[kin]
+
+    def _scaled(self, done: Done, step: Step) -> float:
+        return done.seconds / done.size * size_of(step)
+
+    def _left(self, job: Begun) -> float:
+        """Seconds that a running job still needs."""
+        now = self.now()
+        running = now - job.at
+        like = next((self.done[level] for level in kinship(job.step)[:3] if level in self.done), None)
+        end = max(like.share / like.n if like else job.usual, 1e-9)
+        if job.first is not None and job.share > 0:
+            first_at, first_share = job.first
+            if job.share > first_share:
+                pace = (now - first_at) / (job.share - first_share)
+                return max(end - job.share, 0.0) * pace
+            if first_share < 0.5 * end:
+                return max(end - job.share, 0.0) * running / job.share
+        expected = self.expected(job.step)
+        return max((expected or 0.0) - running, 0.0)
+
+
+def usual_share(settings: Settings, total: int) -> float:
+    """How much of ``total`` announced epochs a training usually needs: with early stopping, a few times its patience.
+
+    A training in stages announces something other than its epochs: nothing is known of it.
+    """
+    patience = settings.get("patience")
+    if not isinstance(patience, int) or total not in settings.values():
+        return 1.0
+    return min(1.0, USUAL * patience / total)
+
+
+def _settings(step: Step) -> Settings:
+    """Of the plugin that is trained."""
+    if step.study is not None:
+        return step.study.configured.config
+    payload = step.payload
+    if isinstance(payload, FitPayload):
+        return (payload.joint or payload.model).config
+    return payload.method.config if isinstance(payload, PretrainPayload | EncodePayload) else {}
+
+
+def size_of(step: Step) -> float:
+    """Table cells that a job trains on, and some more."""
+    manifest, labels = step.payload.manifest, step.payload.labels
+    if step.study is not None and step.study.planned.model:
+        labels = step.study.make_step(step.study.configured.config).payload.labels
+    rows = min(manifest.rows, step.payload.split.rows or manifest.rows)
+    if labels is not None and not isinstance(step.payload, PretrainPayload):
+        rows = round(min(rows, LabelBudget.parse(labels.budget).count(round(0.8 * rows)) / 0.8))
+    return rows * manifest.n_features + BASE
 
 
 def kinship(step: Step) -> list[Kin]:
-    """What a step has in common with others, closest first: its plugins on its data, its plugins, its kind, nothing."""
-    parts = (getattr(step.payload, part, None) for part in ("method", "joint", "model"))
-    plugins = (step.kind, *(part.name if part else "" for part in parts))
-    return levels((*plugins, step.payload.manifest.name))
+    """What a job has in common with others, closest first; all of one kin have one size.
+
+    The same kind of step with the same plugins and labels on the same data; trials or not; the same plugins on any
+    data; the same plugin; the same role.
+    """
+    role, ssl, model, labels = _about(step)
+    data = step.payload.manifest.name
+    name = model if role == "fit" else ssl.rpartition(":")[2]
+    return [
+        (step.kind, role, ssl, model, labels, data),
+        (role, ssl, model, labels, data),
+        (role, ssl, model),
+        (role, name),
+        (role,),
+    ]
 
 
-def levels(closest: Kin) -> list[Kin]:
-    """The closest kinship and the wider ones."""
-    return [closest, closest[:-1], closest[:1], ()]
+def _about(step: Step) -> tuple[str, str, str, str]:
+    """Role, SSL side, model and labels of a job; for a study, of its trials."""
+    planned = step.planned or (step.study.planned if step.study is not None else None)
+    if planned is not None:
+        role = "fit" if planned.model else "pretrain"
+        ssl = f"{planned.ssl} {planned.protocol}" if planned.model else planned.ssl
+        return role, ssl, planned.model, planned.labels
+    payload = step.payload
+    if isinstance(payload, FitPayload):
+        return "fit", "", payload.model.name, payload.labels.budget if payload.labels else ""
+    assert isinstance(payload, PretrainPayload | EncodePayload)
+    name = payload.method.name
+    if isinstance(payload, EncodePayload):
+        return "encode", name, "", ""
+    model = payload.model.name if payload.model else ""
+    return ("pretrain", name, model, "") if payload.trained else ("initialise", untrained(name), model, "")
+
+
+def duration(seconds: float) -> str:
+    """``75`` as ``1 min 15 s``."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 from tabbench.contracts.job import Event, Outcome
 from tabbench.experiment.plan import Step
 from tabbench.results.escaping import escape_terminal
-from tabbench.running.clock import Clock
-from tabbench.running.driver import Summary
+from tabbench.running.clock import Clock, duration
+from tabbench.running.growing import GrowingTable
+from tabbench.running.observer import Summary
 
 if TYPE_CHECKING:
+    from rich.console import Group
     from rich.progress import Progress, TaskID
 
 DEFAULT_RESULTS = Path("results")
-LINE_EVERY = 10.0
+LINE_EVERY = 60.0
 """Seconds between two plain lines about running jobs."""
 UPDATE_EVERY = 0.5
 """Seconds between two updates in a notebook."""
@@ -37,40 +39,41 @@ class PlainDisplay:
     def __init__(self, verbose: bool = False) -> None:
         self.verbose = verbose
         self.clock = Clock()
+        self.table = GrowingTable()
         self.total = 0
         self.ended = 0
         self.last_line = time.monotonic()
-        self.notes: dict[str, str] = {}
 
     def say(self, text: str) -> None:
         print(harmless(text), file=sys.stderr, flush=True)
 
-    def begin(self, todo: list[Step], done: int, slots: int) -> None:
-        self.clock.begin(todo, slots)
+    def begin(self, todo: list[Step], done: int, slots: int, clock: Clock) -> None:
+        self.clock = clock
         self.total = len(todo)
         stored = f", {done} record(s) already stored" if done else ""
         self.say(f"{self.total} step(s) to run, {slots} at a time{stored}")
 
     def started(self, step: Step) -> None:
-        self.clock.started(step)
         if self.verbose:
             self.say(f"started: {step.label}")
 
     def progress(self, step: Step, event: Event) -> None:
-        self.clock.progress(step, event)
-        self.notes[step.key] = describe(event)
         if time.monotonic() - self.last_line > LINE_EVERY:
             self.last_line = time.monotonic()
-            self.say(f"[{self.ended}/{self.total}] {step.label}: {describe(event)}{self._left()}")
+            self.say(f"[{self.ended}/{self.total}] {step.label}: {shortly(event)}{self._left()}")
 
     def finished(self, step: Step, outcome: Outcome) -> None:
-        self.clock.finished(step)
+        self.table.add(step, outcome)
         self.ended += 1
         self.last_line = time.monotonic()
         self.say(f"[{self.ended}/{self.total}] {verdict(step, outcome)}{self._left()}")
 
     def waiting(self, why: str) -> None:
         self.say(f"waiting: {why}")
+
+    def left_out(self, step: Step, why: str) -> None:
+        self.total -= 1
+        self.say(f"left out: {why}")
 
     def retried(self, step: Step, outcome: Outcome) -> None:
         self.say(f"{outcome.status}, restarted: {step.label}: {outcome.error}")
@@ -93,8 +96,8 @@ class PlainDisplay:
             parts.append(f"{summary.unfinished} with unfinished tuning; run the same command to finish it")
         if summary.failures:
             parts.append(f"{len(summary.failures)} failed")
-        if summary.not_reached:
-            parts.append(f"{summary.not_reached} not reached within the budget; run the same command to resume")
+        if summary.left_out:
+            parts.append(f"{len(summary.left_out)} left out by the budget; run the same command to resume")
         self.say(", ".join(parts))
         for error in dict.fromkeys(outcome.error for _, outcome in summary.failures):
             names = [step.label for step, outcome in summary.failures if outcome.error == error]
@@ -128,32 +131,46 @@ class RichDisplay(PlainDisplay):
         else:
             self.progress_bars.console.print(harmless(text), markup=False, highlight=False)
 
-    def begin(self, todo: list[Step], done: int, slots: int) -> None:
-        super().begin(todo, done, slots)
+    def begin(self, todo: list[Step], done: int, slots: int, clock: Clock) -> None:
+        super().begin(todo, done, slots, clock)
         from rich.console import Console
+        from rich.live import Live
         from rich.progress import BarColumn, Progress, TextColumn
+        from rich.table import Column
 
+        # What does not fit the width is cut, first the numbers of an epoch: the bar and the step's name stay.
+        name = Column(no_wrap=True, overflow="ellipsis", ratio=5)
+        numbers = Column(no_wrap=True, overflow="ellipsis", ratio=4)
         self.progress_bars = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=24),
-            TextColumn("{task.fields[note]}", markup=False),
+            TextColumn("{task.description}", markup=False, table_column=name),
+            BarColumn(bar_width=16, table_column=Column(width=16)),
+            TextColumn("{task.fields[note]}", markup=False, table_column=numbers),
             console=Console(stderr=True),
-            transient=True,
+            expand=True,
         )
         self.overall = self.progress_bars.add_task("all steps", total=self.total, note="")
-        self.progress_bars.start()
+        self.live = Live(
+            get_renderable=self._render, console=self.progress_bars.console, transient=True, refresh_per_second=4
+        )
+        self.live.start()
+
+    def _render(self) -> Group:
+        from rich.console import Group
+        from rich.text import Text
+
+        assert self.progress_bars is not None
+        lines = [harmless(line) for line in self.table.lines()]
+        return Group(*(Text(line, no_wrap=True, overflow="ellipsis") for line in lines), self.progress_bars)
 
     def started(self, step: Step) -> None:
         super().started(step)
         if self.progress_bars is not None:
-            self.bars[step.key] = self.progress_bars.add_task(step.label, total=None, note="starting")
+            name = harmless(name_first(step))
+            self.bars[step.key] = self.progress_bars.add_task(name, total=None, note="starting")
 
     def progress(self, step: Step, event: Event) -> None:
-        self.clock.progress(step, event)
         if self.progress_bars is not None and step.key in self.bars:
-            self.progress_bars.update(
-                self.bars[step.key], completed=event.step, total=event.total, note=describe(event)
-            )
+            self.progress_bars.update(self.bars[step.key], completed=event.step, total=event.total, note=shortly(event))
             self._update_overall()
 
     def finished(self, step: Step, outcome: Outcome) -> None:
@@ -162,15 +179,19 @@ class RichDisplay(PlainDisplay):
         super().finished(step, outcome)
         self._update_overall()
 
+    def left_out(self, step: Step, why: str) -> None:
+        super().left_out(step, why)
+        self._update_overall()
+
     def _update_overall(self) -> None:
         if self.progress_bars is not None:
             left = self.clock.left()
             note = f"{self.ended}/{self.total}" + (f", about {duration(left)} left" if left else "")
-            self.progress_bars.update(self.overall, completed=self.ended, note=note)
+            self.progress_bars.update(self.overall, completed=self.ended, total=self.total, note=note)
 
     def end(self) -> None:
         if self.progress_bars is not None:
-            self.progress_bars.stop()
+            self.live.stop()
             self.progress_bars = None
 
     def _left(self) -> str:
@@ -199,7 +220,6 @@ class NotebookDisplay(PlainDisplay):
         self.running[step.key] = step.label
 
     def progress(self, step: Step, event: Event) -> None:
-        self.clock.progress(step, event)
         self.running[step.key] = f"{step.label}: {describe(event)}"
         self._update()
 
@@ -234,6 +254,18 @@ def describe(event: Event) -> str:
     return f"{event.step}/{event.total} {numbers}".strip()
 
 
+def shortly(event: Event) -> str:
+    """``3/20 loss 0.12``: the first number only."""
+    first = dict(list(event.metrics.items())[:1])
+    return describe(Event(event.key, event.step, event.total, first))
+
+
+def name_first(step: Step) -> str:
+    """``pretrain tjepa (churn.csv:Exited/0)``: if it is cut, what the step does is kept."""
+    place = f"{step.payload.manifest.name}/{step.payload.split.seed}"
+    return f"{step.label.removeprefix(place).strip()} ({place})"
+
+
 def verdict(step: Step, outcome: Outcome) -> str:
     """One line about the end of a job."""
     if outcome.status != "ok":
@@ -247,15 +279,3 @@ def verdict(step: Step, outcome: Outcome) -> str:
     flags = outcome.result.get("flags")
     flagged = f" flagged: {', '.join(flags)}" if flags else ""
     return f"{step.label}{scored} in {duration(outcome.seconds)}{flagged}"
-
-
-def duration(seconds: float) -> str:
-    """``75`` as ``1 min 15 s``."""
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    return f"{minutes // 60} h {minutes % 60} min"

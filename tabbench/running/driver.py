@@ -6,28 +6,30 @@ get the lock waits for the other's result.
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
 from collections import ChainMap, Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 from tabbench.contracts import Event, Executor, Job, Outcome
 from tabbench.contracts.job import Status
 from tabbench.data.cache import cache_dir
-from tabbench.experiment.controls import NONE
 from tabbench.experiment.plan import Plan, Step
 from tabbench.results.locks import Lock
 from tabbench.results.record import UNFINISHED_TUNING, Record
 from tabbench.results.store import Store
 from tabbench.running.agenda import Agenda
 from tabbench.running.arrivals import ARTEFACTS, Arrival
-from tabbench.running.artefacts import is_made
+from tabbench.running.budget import Budget
+from tabbench.running.clock import Clock
+from tabbench.running.decisions import Decisions
+from tabbench.running.forecast import CALIBRATE, Forecast
+from tabbench.running.interruption import one_interruption
+from tabbench.running.observer import Observer, Summary
+from tabbench.running.retries import Retries
 from tabbench.running.signs import Signs
-from tabbench.running.studies import BestTrial, OpenStudy, instead_of
+from tabbench.running.studies import OpenStudy
+from tabbench.running.todo import is_done, urgency, what_to_do
 
 TUNE = "tune"
 """The kind of a study: the driver itself does it, so it needs no room."""
@@ -38,39 +40,6 @@ RETRIES = 2
 RETRIED: tuple[Status, ...] = ("killed", "lost")
 """Ends after which a job is restarted at once. One that ran out of time or memory is left to the next run: with
 the same limits it would only fail again."""
-
-
-class Observer(Protocol):
-    """Is told how the run goes. Displays implement it."""
-
-    def begin(self, todo: list[Step], done: int, slots: int) -> None: ...
-    def started(self, step: Step) -> None: ...
-    def progress(self, step: Step, event: Event) -> None: ...
-    def finished(self, step: Step, outcome: Outcome) -> None: ...
-    def waiting(self, why: str) -> None: ...
-    def retried(self, step: Step, outcome: Outcome) -> None: ...
-    def end(self) -> None: ...
-
-
-@dataclass
-class Summary:
-    """How a run ended."""
-
-    done_before: int = 0
-    done: int = 0
-    elsewhere: int = 0
-    """Records finished by another driver meanwhile."""
-    not_reached: int = 0
-    """Records not reached within the time budget."""
-    unfinished: int = 0
-    """Records whose tuning gave up on a trial; they are counted as done, and flagged."""
-    interrupted: bool = False
-    failures: list[tuple[Step, Outcome]] = field(default_factory=list)
-
-    @property
-    def is_incomplete(self) -> bool:
-        """Whether something requested is missing or incomplete."""
-        return bool(self.failures or self.not_reached or self.unfinished)
 
 
 class StartExecutor(Protocol):
@@ -88,6 +57,7 @@ def run_plan(
     fail_fast: bool = False,
     budget: float | None = None,
     retries: int = RETRIES,
+    forecast: Forecast | None = None,
 ) -> Summary:
     """Run what is planned but not stored yet. Ctrl-C ends it cleanly, and the next run resumes.
 
@@ -97,37 +67,19 @@ def run_plan(
         start_executor: called only if there is something to run.
         observer: is told how it goes.
         fail_fast: stop at the first failure.
-        budget: seconds after which no new job starts.
-        retries: how many times to restart a job whose worker was killed or lost.
+        budget: seconds that the run may take. What would not be finished by then is not started, and named.
+        retries: how often a job is started again whose worker was killed or lost.
+        forecast: how long jobs may take, as far as this is known or can be measured while the first ones run.
     """
-    execution = Execution(plan, store, observer, fail_fast=fail_fast, budget=budget, retries=retries)
+    clock = Clock(prior=forecast.of_job if forecast is not None else None)
+    limit = Budget(clock, budget)
+    execution = Execution(plan, store, observer, clock, limit, forecast, fail_fast=fail_fast, retries=retries)
     try:
-        with _one_interruption():
+        with one_interruption():
             execution.run(start_executor)
     except KeyboardInterrupt:
         execution.summary.interrupted = True
     return execution.summary
-
-
-@contextmanager
-def _one_interruption() -> Iterator[None]:
-    """The first Ctrl-C (or a scheduler's SIGTERM) ends the run cleanly; further ones cannot disturb the cleanup."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    signals = (signal.SIGINT, signal.SIGTERM)
-
-    def interrupt(number: int, frame: object) -> None:
-        for each in signals:
-            signal.signal(each, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
-    before = {each: signal.signal(each, interrupt) for each in signals}
-    try:
-        yield
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
 
 
 @dataclass
@@ -142,25 +94,6 @@ class Running:
     """The last epoch that it has reported."""
 
 
-def is_done(step: Step, store: Store) -> bool:
-    """Whether the result of a step is stored. A study is always opened again: its trials tell whether it is done."""
-    if step.planned is not None:
-        return store.is_stored(step.key)
-    return step.study is None and is_made(step, store) and not store.has_open_trials(step.tuned.values())
-
-
-def what_to_do(plan: Plan, store: Store) -> dict[str, Step]:
-    """Planned minus done: unfinished records, and what they need that is not stored."""
-    store.refresh()
-    needed: set[str] = set()
-    for step in reversed(plan.steps.values()):
-        asked_for = step.planned is not None or step.key in needed
-        if asked_for and not is_done(step, store):
-            needed.add(step.key)
-            needed.update(step.needs)
-    return {key: step for key, step in plan.steps.items() if key in needed and not is_done(step, store)}
-
-
 class Execution:
     """One run of a plan."""
 
@@ -169,19 +102,28 @@ class Execution:
         plan: Plan,
         store: Store,
         observer: Observer,
+        clock: Clock,
+        budget: Budget,
+        forecast: Forecast | None,
         *,
-        fail_fast: bool = False,
-        budget: float | None = None,
-        retries: int = RETRIES,
+        fail_fast: bool,
+        retries: int,
     ) -> None:
         self.plan = plan
         self.store = store
         self.observer = observer
-        self.places: dict[str, str | float] = {"store": str(store.root), "cache": str(cache_dir().absolute())}
+        self.decisions = Decisions(store=str(store.root), cache=str(cache_dir().absolute()))
         self.fail_fast = fail_fast
-        self.deadline = None if budget is None else time.monotonic() + budget
-        # Baselines and small tables come first, so that there is something to read after a minute.
-        self.agenda = Agenda(sorted(what_to_do(plan, store).values(), key=_urgency))
+        self.clock = clock
+        self.budget = budget
+        self.forecast = forecast
+        self.measuring: set[str] = set()
+        """Keys of jobs that measure how long others take."""
+        # Baselines and small tables come first: there should be something to read after a minute.
+        todo = sorted(what_to_do(plan, store).values(), key=urgency)
+        self.agenda = Agenda(todo)
+        self.n_at_once = sum(step.planned is not None for step in todo)
+        """How many steps, the most urgent ones, end in a record."""
         self.brought_back = time.monotonic()
         self.outdated = {
             key for key, step in self.agenda.waiting.items() if store.record(key) or store.has_artefact(step.kind, key)
@@ -191,21 +133,14 @@ class Execution:
         """By the key of the job."""
         self.again: dict[str, Running] = {}
         """Jobs that are started again when there is room."""
-        self.retries = retries
-        self.tries: Counter[str] = Counter()
-        self.in_vain: Counter[str] = Counter()
-        """Tries in a row that got no further than the one before."""
-        self.reached: dict[str, int] = {}
-        """The last epoch of jobs that were lost."""
+        self.retries = Retries(retries)
         self.arriving: dict[str, Arrival] = {}
         """Jobs that have ended, but what they made is not to be seen yet."""
         self.studies: dict[str, OpenStudy] = {}
         self.hungry: dict[str, OpenStudy] = {}
         """Studies that may have a trial to start; the others wait for trials that run."""
-        self.best: dict[str, BestTrial] = {}
-        """For each finished study its best trial."""
-        self.stand_ins: dict[str, str] = {}
-        """By the key of a planned artefact: that of one made after a study that had to give up on a trial."""
+        self.left_out: dict[str, str] = {}
+        """Steps that the budget does not allow, and why."""
         self.failed: dict[str, Outcome] = {}
         self.summary = Summary(done_before=sum(is_done(step, store) for step in plan.records))
 
@@ -214,11 +149,13 @@ class Execution:
         if not self.agenda:
             return
         todo = list(self.agenda.waiting.values())
-        with Signs(self.store, todo) as self.signs:
+        with Signs(self.store, len(todo), self.clock) as self.signs:
             executor = start_executor(self.store)
-            self.places["patience"] = executor.patience
+            self.decisions.places["patience"] = executor.patience
             self.signs.begin(executor)
-            self.observer.begin(todo, self.summary.done_before, executor.slots)
+            self.clock.begin(todo, executor.slots)
+            self.observer.begin(todo, self.summary.done_before, executor.slots, self.clock)
+            self._leave_out_what_takes_too_long(todo)
             try:
                 self._work(executor)
             finally:
@@ -231,6 +168,9 @@ class Execution:
 
     def _work(self, executor: Executor) -> None:
         while self.agenda or self.running or self.again or self.studies:
+            if self.budget.is_over():
+                self._stop()
+                break
             ready = self._start_ready(executor)
             executor.expect(ready)
             self.signs.publish(executor.slots, ready, len(self.agenda))
@@ -245,28 +185,73 @@ class Execution:
     # Starting.
 
     def _start_ready(self, executor: Executor) -> dict[str, int]:
-        """Start what can start; returns how many jobs of each kind only wait for room."""
+        """Start what can start; how many jobs of each kind only want for room."""
+        again = self._start_again(executor)
+        self._look_at_others()
+        self._start_steps(executor, before=self.n_at_once)
+        self._start_measuring(executor)
+        if self.measuring and self.budget.is_limited:  # what may be long waits until it is known how long
+            return dict(again)
+        opened = True
+        while opened:  # a study that was opened may have trials that are more urgent than what is left
+            ready: Counter[str] = Counter()
+            opened = False
+            for study in sorted(self.hungry.values(), key=lambda study: self.agenda.order(study.step.key)):
+                opened |= self._start_steps(executor, before=self.agenda.order(study.step.key))
+                self._start_trials(study, executor, ready)
+            opened |= self._start_steps(executor)
+        return dict(again + ready + self.agenda.ready())
+
+    def _start_again(self, executor: Executor) -> Counter[str]:
+        """Start jobs again that were killed or lost; how many of each kind want for room."""
         ready: Counter[str] = Counter()
-        if self.deadline is not None and time.monotonic() > self.deadline:
-            self._stop_starting()
         for key, running in list(self.again.items()):
             if any(need in self.agenda.unsettled for need in running.step.needs):
                 continue
             if self._has_room(executor, running.job.kind):
                 self.running[key] = self.again.pop(key)
-                self.signs.submitted(running.job)
-                executor.submit(running.job)
+                self._submit(running.job, running.step, executor)
             else:
                 ready[running.job.kind] += 1
-        self._look_at_others()
-        while (step := self.agenda.next(lambda kind: kind == TUNE or self._has_room(executor, kind))) is not None:
-            if step.study is not None:
-                self._open(step)
+        return ready
+
+    def _start_measuring(self, executor: Executor) -> None:
+        while self.forecast is not None and self._has_room(executor, CALIBRATE):
+            job = self.forecast.next(self.clock)
+            if job is None:
+                break
+            self.measuring.add(job.key)
+            self.signs.submitted(job)
+            executor.submit(job)
+
+    def _take_measurement(self, key: str, outcome: Outcome) -> None:
+        assert self.forecast is not None
+        self.measuring.remove(key)
+        self.forecast.take(key, outcome)
+        if not self.measuring:
+            self._leave_out_what_takes_too_long(list(self.agenda.waiting.values()))
+
+    def _start_steps(self, executor: Executor, before: int | None = None) -> bool:
+        """Start steps that are ready, the most urgent first; whether studies were opened, whose trials come next."""
+        opened = False
+
+        def may_start(kind: str) -> bool:
+            return kind == TUNE and not self.budget.is_limited if opened else self._may_start(executor, kind)
+
+        while (step := self.agenda.next(may_start, before)) is not None:
+            why = self.budget.why_not(step)
+            if why:
+                self._leave_out(step, f"{step.label} {why}")
+            elif step.study is not None:
+                opened |= self._open(step)
             else:
                 self._start(step, executor)
-        for study in list(self.hungry.values()):
-            self._start_trials(study, executor, ready)
-        return dict(ready + self.agenda.ready())
+        return opened
+
+    def _submit(self, job: Job, step: Step, executor: Executor) -> None:
+        self.clock.started(job.key, step)
+        self.signs.submitted(job)
+        executor.submit(job)
 
     def _look_at_others(self) -> None:
         """Now and then, see whether another driver has given up or finished what it had."""
@@ -275,21 +260,43 @@ class Execution:
             self.agenda.bring_back()
             self.hungry |= self.studies
 
-    def _has_room(self, executor: Executor, kind: str) -> bool:
-        return len(self.running) < executor.slots and executor.room(kind) > 0
+    def _may_start(self, executor: Executor, kind: str) -> bool:
+        """A study needs no room, but with a budget it is opened only when its trials can start: who knows what then is
+        left of the time."""
+        if kind == TUNE:
+            return not self.budget.is_limited or len(self.running) + len(self.measuring) < executor.slots
+        return self._has_room(executor, kind)
 
-    def _stop_starting(self) -> None:
-        self.summary.not_reached += sum(step.planned is not None for step in self.agenda.clear())
-        for key in list(self.again):
-            running = self.again.pop(key)
-            running.lock.release()
-            self.summary.not_reached += running.step.planned is not None
-        busy = {id(running.study) for running in self.running.values()}
-        for key, study in list(self.studies.items()):
-            study.stop()
-            if id(study) not in busy:
-                self.studies.pop(key).lock.release()
-                self.hungry.pop(key, None)
+    def _has_room(self, executor: Executor, kind: str) -> bool:
+        return len(self.running) + len(self.measuring) < executor.slots and executor.room(kind) > 0
+
+    # What the budget does not allow.
+
+    def _leave_out_what_takes_too_long(self, todo: list[Step]) -> None:
+        """Say at once what cannot be done in the time that there is."""
+        for step in todo:
+            if step.key in self.agenda.waiting and not any(need in self.agenda.unsettled for need in step.needs):
+                why = self.budget.why_not(step)
+                if why:
+                    self._leave_out(step, f"{step.label} {why}")
+
+    def _leave_out(self, step: Step, why: str) -> None:
+        """Do without a step, and without what needs it."""
+        self.agenda.start(step.key)
+        if not any(need in self.left_out for need in step.needs):
+            self.observer.left_out(step, why)
+        self.left_out[step.key] = why
+        self.clock.settled(step)
+        if step.planned is not None:
+            self.summary.left_out.append((step, why))
+        self._settle(step.key)
+
+    def _stop(self) -> None:
+        """The time is used up: what runs is ended with the executor, and resumed by the next run."""
+        under_way = [each.step for each in (*self.running.values(), *self.again.values())]
+        for step in (*self.agenda.clear(), *under_way):
+            if step.planned is not None:
+                self.summary.left_out.append((step, "the budget was used up"))
 
     def _take_lock(self, key: str) -> Lock | None:
         """The right to work on a key; None if another driver has it, to be tried again later."""
@@ -300,7 +307,7 @@ class Execution:
         return lock
 
     def _start(self, step: Step, executor: Executor) -> None:
-        actual = self._stand_in(step)
+        actual = self.decisions.stand_in(step)
         lock = self._take_lock(actual.key)
         if lock is None:
             self.agenda.set_aside(step)
@@ -311,57 +318,26 @@ class Execution:
         elif is_done(actual, self.store):
             lock.release()
             self.summary.elsewhere += step.planned is not None
+            self.clock.settled(step)
             self._settle(step.key)
             return
-        job = self._make_job(actual, step)
+        job = self.decisions.make_job(actual, step)
         self.running[job.key] = Running(step, lock, job)
         self.observer.started(step)
-        self.signs.started(step)
-        self.signs.submitted(job)
-        executor.submit(job)
+        self._submit(job, step, executor)
 
-    def _stand_in(self, step: Step) -> Step:
-        """The step itself; if a study before it is not whole, one with a key of its own.
-
-        So it is not taken for the planned one when the study has become whole. A record keeps its key: it is flagged.
-        """
-        marks = self._marks(step)
-        if not marks or step.planned is not None:
-            return step
-        stand_in = instead_of(step, marks)
-        self.stand_ins[step.key] = stand_in.key
-        return stand_in
-
-    def _marks(self, step: Step) -> list[str]:
-        """What a step is based on that stands in for what is planned."""
-        best = [self.best[study] for study in step.tuned.values()]
-        found = [self.stand_ins[need] for need in step.needs if need in self.stand_ins]
-        return [each.key for each in best if each.summary.given_up] + found
-
-    def _make_job(self, step: Step, decided_for: Step, **changes: Any) -> Job:
-        """The job of a step, with what the studies before it (or before the study it is a trial of) decided."""
-        for part in ("features", "encoder"):
-            planned = getattr(step.payload, part, None)
-            if planned in self.stand_ins:
-                changes[part] = self.stand_ins[planned]
-        for role, study in decided_for.tuned.items():
-            best = self.best[study]
-            if role == "encoder":
-                # How it was found goes along: by the time of the record the study may not be open any more.
-                changes |= {"encoder": best.key, "tuning": {role: best.summary}}
-            else:
-                changes[role] = getattr(step.payload, role).model_copy(update={"config": best.config})
-        return step.to_job(**self.places, **changes)
-
-    def _open(self, step: Step) -> None:
+    def _open(self, step: Step) -> bool:
+        """Open a study; whether no other driver has it."""
         lock = self._take_lock(step.key)
         if lock is None:
             self.agenda.set_aside(step)
-            return
+            return False
         self.agenda.start(step.key)
         self.observer.started(step)
-        self.signs.started(step)
-        self.studies[step.key] = self.hungry[step.key] = OpenStudy(step, self.store, lock, self._marks(step))
+        study = OpenStudy(step, self.store, lock, self.decisions.marks(step))
+        self.studies[step.key] = self.hungry[step.key] = study
+        self.clock.trials_left(step, study.n_waiting)
+        return True
 
     def _start_trials(self, study: OpenStudy, executor: Executor, ready: Counter[str]) -> None:
         self.hungry.pop(study.step.key, None)
@@ -380,10 +356,10 @@ class Execution:
                 self._finish_trial(study, trial, study.stored_outcome(trial))
                 continue
             self.store.drop_artefact(trial.kind, trial.key)  # one of version 0.1.0, if any
-            job = self._make_job(trial, study.step, trial=True)
+            job = self.decisions.make_job(trial, study.step, trial=True)
             self.running[trial.key] = Running(study.step, lock, job, study)
-            self.signs.submitted(job)
-            executor.submit(job)
+            self._submit(job, study.step, executor)
+            self.clock.trials_left(study.step, study.n_waiting)
         if study.finished:
             self._close(study)
 
@@ -391,6 +367,11 @@ class Execution:
 
     def _take_events(self, executor: Executor) -> None:
         for event in executor.wait(LOOK_AGAIN):
+            if event.key in self.measuring:
+                self.signs.heard(event)
+                if event.outcome is not None:
+                    self._take_measurement(event.key, event.outcome)
+                continue
             running = self.running.get(event.key)
             if running is None:  # late or duplicate: ignore it
                 continue
@@ -402,9 +383,9 @@ class Execution:
 
     def _note_progress(self, running: Running, event: Event, executor: Executor) -> None:
         running.reached = event.step
+        self.clock.progress(event)
         if running.study is None:
             self.observer.progress(running.step, event)
-            self.signs.progress(running.step, event)
         elif running.study.report(event):
             executor.prune(event.key)
 
@@ -427,9 +408,10 @@ class Execution:
 
     def _finish(self, key: str, outcome: Outcome) -> None:
         running = self.running.pop(key)
+        self.clock.finished(key, counts=outcome.status in ("ok", "pruned"))
         if self._try_again(running, outcome):
             return
-        outcome = replace(outcome, retries=self.tries[key])
+        outcome = replace(outcome, retries=self.retries.made[key])
         if running.study is not None:
             self._finish_trial(running.study, running.study.steps[key], outcome)
             running.lock.release()
@@ -444,10 +426,13 @@ class Execution:
         self._settle(step.key)
 
     def _settle(self, key: str) -> None:
-        """A step has ended. What only waited for it can start, or fails with it."""
+        """A step has ended. What only waited for it can start, or fails or is left out with it."""
         for step in self.agenda.settle(key):
             broken = next((need for need in step.needs if need in self.failed), None)
-            if broken is not None:
+            missing = next((need for need in step.needs if need in self.left_out), None)
+            if missing is not None:
+                self._leave_out(step, self.left_out[missing])
+            elif broken is not None:
                 self._give_up(step, broken)
             else:
                 self.agenda.release(step)
@@ -457,17 +442,12 @@ class Execution:
         key, study = running.job.key, running.study
         if outcome.status not in RETRIED:
             return False
-        # A job that got further than ever before is on its way, however short the time that its place gives it.
-        moved_on = outcome.status == "lost" and running.reached > self.reached.get(key, 0)
-        self.reached[key] = max(running.reached, self.reached.get(key, 0))
-        if not moved_on and self.in_vain[key] >= self.retries:
+        if study is not None and study.is_decided(key):
             return False
-        self.in_vain[key] = 0 if moved_on else self.in_vain[key] + 1
+        if not self.retries.allow(key, running.reached, lost=outcome.status == "lost"):
+            return False
         if study is not None:
-            if study.is_decided(key):
-                return False
             study.start_again(key)
-        self.tries[key] += 1
         self.again[key] = replace(running, step=self._with_needs(running.step), reached=0)
         self.observer.retried(running.step, outcome)
         return True
@@ -476,12 +456,16 @@ class Execution:
         """The step, after what it needs and is no longer stored has been put back among the steps to run."""
         lost = [self.plan.steps[need] for need in step.needs if need in self.plan.steps]
         for number, need in enumerate(lost):
-            if need.study is not None and step.kind == "encode" and need.key in self.best:
+            if need.study is not None and step.kind == "encode" and need.key in self.decisions.best:
                 # A study is no artefact: what is gone is the encoder of its best trial.
-                lost[number] = need.study.make_step(self.best[need.key].config)
+                lost[number] = need.study.make_step(self.decisions.best[need.key].config)
                 step = replace(step, needs=(*step.needs, lost[number].key))
         for need in lost:
-            known = need.key in self.best if need.study is not None else self.store.has_artefact(need.kind, need.key)
+            known = (
+                need.key in self.decisions.best
+                if need.study is not None
+                else self.store.has_artefact(need.kind, need.key)
+            )
             if not known and need.key not in self.agenda.unsettled:
                 self.agenda.add(self._with_needs(need))
         return step
@@ -489,8 +473,8 @@ class Execution:
     def _finish_trial(self, study: OpenStudy, trial: Step, outcome: Outcome) -> None:
         for record in study.finish(trial, outcome):
             self.store.add(record)
+        self.clock.trials_left(study.step, study.n_waiting)
         self.observer.progress(study.step, study.progress())
-        self.signs.progress(study.step, study.progress())
         if study.finished:
             self._close(study)
         else:
@@ -505,7 +489,7 @@ class Execution:
         outcome = study.outcome()
         best = study.best_trial()
         if outcome.status == "ok" and best is not None:
-            self.best[study.step.key] = best
+            self.decisions.best[study.step.key] = best
         else:
             self.failed[study.step.key] = outcome
         self._tell_end(study.step, outcome)
@@ -525,13 +509,14 @@ class Execution:
         self._settle(step.key)
 
     def _tell_end(self, step: Step, outcome: Outcome) -> None:
+        self.clock.settled(step)
         self.observer.finished(step, outcome)
         self.signs.finished(step, outcome)
 
     def _write(self, step: Step, outcome: Outcome) -> Outcome:
         """Write the record of a result; the outcome with what the studies before it add."""
         assert step.planned is not None
-        found = {part: self.best[study].summary for part, study in step.tuned.items() if study in self.best}
+        found = self.decisions.tuning_of(step)
         tuning = {**outcome.result.get("tuning", {}), **{part: each.model_dump() for part, each in found.items()}}
         if outcome.status == "ok" and any(summary.get("given_up") for summary in tuning.values()):
             flags = [*outcome.result.get("flags", []), UNFINISHED_TUNING]
@@ -546,10 +531,3 @@ class Execution:
         else:
             self.summary.failures.append((step, outcome))
         return outcome
-
-
-def _urgency(step: Step) -> tuple[int, int]:
-    """Results that can be had, then tuning of baselines, then what takes long; small tables before large ones."""
-    is_baseline = step.study is not None and not step.needs and step.study.planned.ssl == NONE
-    kind = 0 if step.planned is not None else 1 if is_baseline else 2
-    return kind, step.payload.manifest.rows * step.payload.manifest.n_features

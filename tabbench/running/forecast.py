@@ -5,10 +5,10 @@ from __future__ import annotations
 import statistics
 import tempfile
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
+from typing import Self
 
-from tabbench.contracts import Executor, Job
+from tabbench.contracts import Executor, Job, Outcome
 from tabbench.contracts.job import content_key
 from tabbench.data.cache import cache_dir
 from tabbench.data.labels import LabelBudget
@@ -20,14 +20,18 @@ from tabbench.experiment.payloads import (
     PretrainPayload,
     Shape,
 )
-from tabbench.experiment.plan import Step
+from tabbench.experiment.plan import Plan, Step
 from tabbench.results.store import Store
-from tabbench.running.display import duration
+from tabbench.running.clock import Clock, duration, kinship
 from tabbench.running.launch import Launcher
-from tabbench.running.resources import jobs_at_a_time
+from tabbench.running.todo import urgency, what_to_do
 
-CALIBRATION_TIMEOUT = 30.0
-"""Seconds after which a training that has not finished one epoch on few rows counts as unknown."""
+CALIBRATE = "calibrate"
+"""The kind of a measurement."""
+PER_JOB = 0.3
+"""Seconds that a job takes beside its training."""
+TRAINING = 0.8
+"""Share of rows that are for training."""
 
 
 def trained_by(step: Step) -> Address:
@@ -36,27 +40,32 @@ def trained_by(step: Step) -> Address:
     return step.payload.model if isinstance(step.payload, FitPayload) else step.payload.method
 
 
-def _finetuned(method: str, model: str) -> tuple[str, str]:
-    """How fine-tuning of a pair is known: its time is that of both networks; an untrained encoder takes as long."""
-    return "finetune", f"{method.rpartition(':')[2]} + {model}"
+def _places(ssl: str, model: str, *, finetune: bool) -> list[tuple[str, str]]:
+    """How the training of a pair is known, closest first. An untrained encoder takes as long as a trained one; fine-
+    tuning takes the time of both networks."""
+    pair = f"{ssl.rpartition(':')[2]} + {model}"
+    return [("finetune", pair)] if finetune else [("fit", pair), ("fit", model)]
 
 
 class Timings:
     """What similar steps took on this machine, from the records of a results folder."""
 
-    about = "about"
     source = "scaled by table size from steps stored here"
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, preset: str) -> None:
+        """Read the records of a preset: others have other settings."""
         self.seconds: dict[tuple[str, str], list[float]] = {}
-        """Seconds per million table cells, by kind and plugin."""
+        """Seconds per million table cells, by kind and plugins."""
         for record in store.records():
             counts, seconds = record.counts, record.seconds
             if record.kind == "trial" or record.status != "ok" or counts is None or seconds is None:
                 continue
+            if record.preset not in (None, preset):
+                continue
             cells = counts.features / 1e6
-            place = _finetuned(record.ssl, record.model) if record.protocol == "finetune" else ("fit", record.model)
-            self._add(*place, seconds["fit"] / ((counts.train + counts.validation + counts.test) * cells))
+            rows = counts.train + counts.validation + counts.test
+            for place in _places(record.ssl, record.model, finetune=record.protocol == "finetune"):
+                self._add(*place, seconds["fit"] / (rows * cells))
             if seconds["pretrain"]:
                 rows = (counts.pretraining or counts.train) + counts.validation + counts.test
                 self._add("pretrain", record.ssl, seconds["pretrain"] / (rows * cells))
@@ -64,97 +73,167 @@ class Timings:
     def _add(self, kind: str, plugin: str, value: float) -> None:
         self.seconds.setdefault((kind, plugin), []).append(value)
 
-    def of(self, step: Step) -> float | None:
-        """Seconds that a step may take; None if nothing similar was run."""
+    def of_job(self, step: Step, *, closely: bool = False) -> float | None:
+        """Seconds that one job of a step may take; None if nothing similar was run.
+
+        Args:
+            step: the step; for a study, one of its trials is meant.
+            closely: similar is only the same model on what the same method makes.
+        """
         if step.kind == "encode":
             return 0.0
-        first = step.study.make_step(step.study.configured.config) if step.study else step
-        payload = first.payload
-        name = trained_by(first).name
-        place = ("pretrain" if isinstance(payload, PretrainPayload) else "fit", name)
-        rows: float = payload.manifest.rows
+        payload = first_job(step).payload
+        places = [("pretrain", trained_by(first_job(step)).name)]
+        planned = step.planned or (step.study.planned if step.study is not None else None)
         if isinstance(payload, FitPayload):
-            if payload.method is not None:
-                place = _finetuned(payload.method.name, name)
-            if payload.labels is not None:
-                budget = LabelBudget.parse(payload.labels.budget)
-                rows = min(rows, budget.count(round(0.8 * rows)) / 0.8)
-        known = self.seconds.get(place)
+            ssl = planned.ssl if planned else ""
+            places = _places(ssl, payload.model.name, finetune=payload.method is not None)[: 1 if closely else None]
+        elif isinstance(payload, PretrainPayload) and not payload.trained:
+            return 0.0
+        known = next((self.seconds[place] for place in places if place in self.seconds), None)
         if known is None:
             return None
-        size = rows * payload.manifest.n_features / 1e6
-        return statistics.median(known) * size * (step.study.n_trials if step.study else 1)
+        return statistics.median(known) * rows_of(step) * payload.manifest.n_features / 1e6
 
-    def describe(self, steps: Iterable[Step]) -> str:
-        estimates = [self.of(step) for step in steps]
-        known = [seconds for seconds in estimates if seconds is not None]
-        slots = jobs_at_a_time(1)
-        if not estimates:
+    def describe(self, steps: Iterable[Step], slots: int) -> str:
+        todo = list(steps)
+        clock = Clock(prior=self.of_job)
+        clock.begin(todo, slots)
+        seconds = clock.left()
+        if not todo:
             return "nothing to run"
-        if not any(known):
+        if not seconds:
             return (
                 "time: unknown, because nothing similar is stored here; --calibrate times a few epochs of each training"
             )
-        missing = len(estimates) - len(known)
+        missing = sum(self.of_job(step) is None for step in todo)
         beside = f", and {missing} step(s) of unknown length" if missing else ""
-        return f"time: {self.about} {duration(sum(known) / slots)} with {slots} job(s) at a time, {self.source}{beside}"
+        return f"time: about {duration(seconds)} with {slots} job(s) at a time, {self.source}{beside}"
 
 
 class Calibration(Timings):
     """What a few epochs of each training take, on made-up rows of the same shape, in worker processes."""
 
-    about = "at most about"
-    source = "from a few epochs of each training, not counting early stopping and pruning"
+    source = "from a few epochs of each training; with early stopping, from how long such trainings usually are"
 
-    def __init__(self, launcher: Launcher, store: Store, steps: list[Step]) -> None:
+    def __init__(self, plan: Plan, steps: Iterable[Step]) -> None:
+        """The trainings of the given steps of a plan are to be measured."""
+        self.plan = plan
         self.measured: dict[str, float | None] = {}
-        jobs = {job.key: job for step in steps if (job := self._job(step)) is not None}
-        launcher = replace(launcher, limits=replace(launcher.limits, timeout=CALIBRATION_TIMEOUT))
+        jobs = [(job, step) for step in steps if (job := self._job(step)) is not None]
+        jobs.sort(key=lambda pair: pair[1].planned is not None)  # what is long comes first
+        self.waiting = {job.key: (job, step) for job, step in reversed(jobs)}
+        """Jobs that have not begun, the next one last; each with a step that it is for."""
+
+    def measure(self, launcher: Launcher, store: Store) -> Self:
+        """Measure all, and wait for it."""
         with tempfile.TemporaryDirectory(prefix="tabbench-") as folder:
             # On this machine a dry run leaves nothing behind; the nodes of a cluster see the results folder only.
             executor = launcher(store if launcher.start.patience else Store(Path(folder)))
             try:
-                self._measure(executor, list(jobs.values()))
+                self._measure(executor)
             finally:
                 executor.close()
+        return self
 
-    def _measure(self, executor: Executor, waiting: list[Job]) -> None:
+    def _measure(self, executor: Executor) -> None:
         running: set[str] = set()
-        while waiting or running:
-            while waiting and len(running) < executor.slots and executor.room("calibrate") > 0:
-                job = waiting.pop(0)
+        while self.waiting or running:
+            while self.waiting and len(running) < executor.slots and executor.room(CALIBRATE) > 0:
+                job = self.waiting.popitem()[1][0]
                 running.add(job.key)
                 executor.submit(job)
-            executor.expect({"calibrate": len(waiting)} if waiting else {})
+            executor.expect({CALIBRATE: len(self.waiting)} if self.waiting else {})
             for event in executor.wait(1.0):
                 if event.outcome is not None and event.key in running:
                     running.remove(event.key)
-                    self.measured[event.key] = event.outcome.result.get("seconds")
+                    self.take(event.key, event.outcome)
+
+    def take(self, key: str, outcome: Outcome) -> None:
+        """Take the end of a measurement; one that failed leaves its training unknown."""
+        self.measured[key] = outcome.result.get("seconds")
 
     def _job(self, step: Step) -> Job | None:
         """A calibration for the training of a step; steps that train the same on the same shape share one."""
-        first = step.study.make_step(step.study.configured.config) if step.study else step
-        payload = first.payload
+        payload = first_job(step).payload
         finetune = isinstance(payload, FitPayload) and payload.method is not None
+        encoder = None
         if isinstance(payload, PretrainPayload) and payload.trained:
             plugin, model = payload.method, payload.model
         elif isinstance(payload, FitPayload):
             plugin, model = payload.joint or payload.method or payload.model, payload.model
+            encoder = self._encoder(payload)
         else:
             return None
         wanted = CalibratePayload(
             plugin=plugin,
             model=model,
             finetune=finetune,
-            shape=Shape.of(payload.manifest),
+            encoder=encoder,
+            shape=Shape.of(payload.manifest, max(10, round(TRAINING * rows_of(step)))),
             store=tempfile.gettempdir(),
             cache=str(cache_dir()),
         )
-        return Job(content_key(wanted.to_json()), "calibrate", step.label, wanted.to_json())
+        return Job(content_key(wanted.to_json()), CALIBRATE, f"measure {step.label}", wanted.to_json())
 
-    def of(self, step: Step) -> float | None:
+    def _encoder(self, payload: FitPayload) -> Address | None:
+        """The method whose features a model is trained on."""
+        step = self.plan.steps.get(payload.features or "")
+        return step.payload.method if step is not None and isinstance(step.payload, EncodePayload) else None
+
+    def of_job(self, step: Step, *, closely: bool = False) -> float | None:
         job = self._job(step)
         if job is None:
             return 0.0
         seconds = self.measured.get(job.key)
-        return None if seconds is None else seconds * (step.study.n_trials if step.study else 1)
+        return None if seconds is None else seconds + PER_JOB
+
+
+class Forecast:
+    """What is known of the time of steps before a run: from the results folder, else measured while it runs.
+
+    Measuring pays with a budget, and where settings are tuned: such runs are long, and begin with what is short.
+    """
+
+    def __init__(self, plan: Plan, store: Store, launcher: Launcher, budget: float | None = None) -> None:
+        preset = next((step.planned.preset for step in plan.records if step.planned is not None), None)
+        self.timings = Timings(store, preset or "")
+        unknown: list[Step] = []
+        pays = budget is not None or any(step.study is not None for step in plan.steps.values())
+        if pays and not launcher.start.patience:  # on a cluster a measurement would wait in the queue
+            todo = sorted(what_to_do(plan, store).values(), key=urgency)
+            kinds = {kinship(step)[0]: step for step in reversed(todo)}
+            unknown = [step for step in kinds.values() if self.timings.of_job(step, closely=True) is None]
+        self.calibration = Calibration(plan, reversed(unknown))
+
+    def of_job(self, step: Step) -> float | None:
+        """Seconds that one job of a step may take; None if nothing is known."""
+        stored = self.timings.of_job(step, closely=True)
+        return self.calibration.of_job(step) if stored is None else stored
+
+    def next(self, clock: Clock) -> Job | None:
+        """The next measurement of something that is not known by now."""
+        waiting = self.calibration.waiting
+        while waiting:
+            job, step = waiting.popitem()[1]
+            if not clock.knows(step):
+                return job
+        return None
+
+    def take(self, key: str, outcome: Outcome) -> None:
+        """Take the end of a measurement."""
+        self.calibration.take(key, outcome)
+
+
+def first_job(step: Step) -> Step:
+    """The step itself; of a study, its first trial."""
+    return step.study.make_step(step.study.configured.config) if step.study is not None else step
+
+
+def rows_of(step: Step) -> float:
+    """Rows that a step works on: for a model, in proportion to the labels that it has."""
+    payload = first_job(step).payload
+    rows: float = min(payload.manifest.rows, payload.split.rows or payload.manifest.rows)
+    if isinstance(payload, FitPayload) and payload.labels is not None:
+        rows = min(rows, LabelBudget.parse(payload.labels.budget).count(round(TRAINING * rows)) / TRAINING)
+    return rows

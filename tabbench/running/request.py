@@ -14,9 +14,11 @@ from tabbench.experiment.settings import default_preset
 from tabbench.experiment.spec import DEFAULT_DATA, Entries, Spec, make_spec, merge_entries
 from tabbench.registry import Registry
 from tabbench.results.store import Store
-from tabbench.running.driver import RETRIES
+from tabbench.running.driver import RETRIES, run_plan
 from tabbench.running.executors import refuse_unused, take_settings
+from tabbench.running.forecast import Forecast
 from tabbench.running.launch import Launcher, make_launcher
+from tabbench.running.observer import Observer, Summary
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,7 +61,7 @@ def read_request(
     for kind in ("ssl", "model"):
         if not given.get(kind):
             raise UsageError(f"--{kind} is missing. Available: {', '.join(registry.names(kind))}.")
-    spec = make_spec(given, default_preset(given.get("data", [DEFAULT_DATA]), registry))
+    spec = make_spec(given, default_preset(given.get("data", [DEFAULT_DATA]), registry, terms.budget))
     launcher = make_launcher(
         registry,
         executor.name,
@@ -103,6 +105,21 @@ def plan_request(
         say(f"skipped: {skipped}")
     store.save_experiment(spec.to_json(), plan.skipped, tables)
     return plan
+
+
+def run_request(plan: Plan, store: Store, launcher: Launcher, observer: Observer, terms: Conditions) -> Summary:
+    """Run a plan on the given terms."""
+    forecast = Forecast(plan, store, launcher, terms.budget)
+    return run_plan(
+        plan,
+        store,
+        launcher,
+        observer,
+        fail_fast=terms.fail_fast,
+        budget=terms.budget,
+        retries=terms.retries,
+        forecast=forecast,
+    )
 
 
 def parse_duration(given: str | float | None) -> float | None:

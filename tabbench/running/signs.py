@@ -26,12 +26,11 @@ EXPLAIN_AGAIN = 600.0
 class Signs:
     """Watches a run and writes its status now and then."""
 
-    def __init__(self, store: Store, todo: list[Step]) -> None:
+    def __init__(self, store: Store, total: int, clock: Clock) -> None:
         self.presence = store.presence = Presence(store.root)
         sweep_drafts(store.root, self.presence.id)
-        self.clock = Clock()
-        self.clock.begin(todo, 1)
-        self.total, self.done, self.failed = len(todo), 0, 0
+        self.clock = clock
+        self.total, self.done, self.failed = total, 0, 0
         self.last_error = ""
         self.waiting_for = ""
         self.submitted_at = self.explained_at = time.monotonic()
@@ -48,18 +47,8 @@ class Signs:
 
     def begin(self, executor: Executor) -> None:
         self.presence.say(executor=executor.site.name, remote=bool(executor.patience))
-        self.clock.slots = max(1, executor.slots)
-
-    # Steps, some of which are studies of many jobs.
-
-    def started(self, step: Step) -> None:
-        self.clock.started(step)
-
-    def progress(self, step: Step, event: Event) -> None:
-        self.clock.progress(step, event)
 
     def finished(self, step: Step, outcome: Outcome) -> None:
-        self.clock.finished(step)
         if outcome.status == "ok":
             self.done += 1
         else:

@@ -50,7 +50,7 @@ from tabbench.results.record import Counts, EncoderScores, Environment, Hashes, 
 from tabbench.results.store import Store
 from tabbench.running import tripwires
 from tabbench.running.artefacts import EncodeArtefact, PretrainArtefact
-from tabbench.running.calibration import measure
+from tabbench.running.calibration import CALIBRATION_TIMEOUT, measure
 from tabbench.running.encoder_scores import score_encoder
 from tabbench.running.environment import environment, reset_peak_memory
 from tabbench.running.features import (
@@ -349,7 +349,17 @@ def calibrate(payload: CalibratePayload, context: Context) -> dict[str, float]:
     model = make(payload.model) if payload.model else None
     plugin: Any = make(payload.plugin) if payload.plugin else model
     plugin.device = context.device
-    return {"seconds": measure(plugin, payload.shape, context, model, finetune=payload.finetune)}
+    encoder = make(payload.encoder) if payload.encoder else None
+    if isinstance(encoder, SSLMethod):
+        encoder.device = context.device
+    else:  # a joint method cannot be initialised without training
+        encoder = None
+    trained = payload.model if payload.finetune or payload.plugin is None else payload.plugin
+    settings = trained.config if trained else {}
+    deadline = time.monotonic() + CALIBRATION_TIMEOUT
+    context = replace(context, deadline=min(deadline, context.deadline or deadline))
+    how: dict[str, Any] = {"settings": settings, "finetune": payload.finetune, "encoder": encoder}
+    return {"seconds": measure(plugin, payload.shape, context, model, **how)}
 
 
 def train_learner(

@@ -63,7 +63,6 @@ class OpenStudy:
         self.outcomes: dict[str, Outcome] = {}
         """Of jobs that have ended."""
         self.errors: dict[int, Outcome] = {}
-        self.stopped = False
         self._delayed: list[Step] = []
         self._restore()
 
@@ -141,17 +140,15 @@ class OpenStudy:
 
     @property
     def finished(self) -> bool:
-        return self.study.finished or (self.stopped and all(trial.finished for trial in self.study.trials))
+        return self.study.finished
 
-    def stop(self) -> None:
-        """Stop proposing trials."""
-        self.stopped = True
-        self._delayed.clear()
+    @property
+    def n_waiting(self) -> int:
+        """Trials that have not been proposed."""
+        return max(0, self.study.n_trials - len(self.study.trials))
 
     def next_step(self, busy: Container[str]) -> Step | None:
         """The next trial; None if there is none now. ``busy`` holds the keys of running jobs."""
-        if self.stopped:
-            return None
         if self._delayed:
             return None if self._delayed[0].key in busy else self._delayed.pop(0)
         while self.study.may_propose():
@@ -259,7 +256,7 @@ class OpenStudy:
     def best_trial(self) -> BestTrial | None:
         """The best settings, and how they were found; None if there are none."""
         best = self.study.best
-        if best is None or best.value is None or self.stopped:
+        if best is None or best.value is None:
             return None
         summary = TuningSummary(
             study=self.step.key,

@@ -10,7 +10,7 @@ from harness import Bench, InProcess, tabbench
 
 from tabbench.registry import make_registry
 from tabbench.results.store import Store
-from tabbench.running.driver import what_to_do
+from tabbench.running.todo import what_to_do
 
 FIXTURE = Path(__file__).parent.parent / "fixtures" / "results_0_1_0"
 TOY = FIXTURE / "toy_0_1_0.py"

@@ -306,3 +306,25 @@ def test_notes_and_small_test_parts_are_told(tmp_path: Path) -> None:
     assert "note on wine: column 'copy' tells the target" in score_notes(table)
     assert "† fewer than 50 test rows: a single row changes the score a lot." in score_notes(table)
     assert table.to_json()["notes"] == {"wine": ["column 'copy' tells the target"]}
+
+
+def test_a_run_without_records_has_no_note_on_ranks(tmp_path: Path) -> None:
+    assert score_notes(make(tmp_path, [])) == []
+
+
+@pytest.mark.parametrize(
+    "tuning, said",
+    [
+        ({"encoder": {}, "model": {}}, "tuned with 8 + 15 trials"),
+        ({"model": {}}, "models tuned with 15 trials, SSL methods have nothing to tune"),
+        ({"joint": {}}, "models tuned with 15 trials, SSL methods have nothing to tune"),
+        ({"encoder": {}}, "SSL methods tuned with 8 trials, models have nothing to tune"),
+        ({}, "nothing to tune"),
+        (None, "tuned with 8 + 15 trials"),
+    ],
+)
+def test_only_what_could_be_tuned_is_said_to_be(tmp_path: Path, tuning: dict[str, Any] | None, said: str) -> None:
+    one = {"study": "s", "trials": 8, "pruned": 0, "failed": 0, "best_trial": 0, "best_value": 1.0, "default_value": 1}
+    given = None if tuning is None else dict.fromkeys(tuning, one)
+    table = make(tmp_path, [{"ssl": "a", "ssl_trials": 8, "trials": 15, "tuning": given}])
+    assert score_notes(table)[0] == f"fidelity quick; {said}; 1 record per cell."

@@ -27,7 +27,7 @@ def score_notes(made: ScoreTable, with_spread: bool = True) -> list[str]:
     lines = []
     if made.rows:
         lines.append(_about_cells(made, with_spread))
-    if made.metric == "rank" and with_spread:
+    if made.rows and made.metric == "rank" and with_spread:
         rules = {"last": "missing cells are ranked last", "skip": "missing cells are not ranked"}
         lines.append(
             f"Ranks in parentheses: per dataset on means, ties get the {made.convention['ties']} rank, "
@@ -62,9 +62,24 @@ def _about_cells(made: ScoreTable, with_spread: bool) -> str:
     if with_spread and counts[-1] > 1:
         spread = "95 % interval over splits" if made.criteria else "standard deviation over splits and seeds"
         records += f", mean with its {spread}" if made.criteria else f", mean ± {spread}"
-    budgets = {row.budget for row in made.rows}
-    tuning = describe_budget(budgets.pop()) if len(budgets) == 1 else "different tuning budgets"
-    return f"fidelity {made.fidelity}; {tuning}; {records}."
+    return f"fidelity {made.fidelity}; {describe_tuning(made.rows)}; {records}."
+
+
+def describe_tuning(rows: Iterable[Row]) -> str:
+    """How the rows of a table were tuned; parts that have nothing to tune in any of them are not counted."""
+    rows = list(rows)
+    if len({row.budget for row in rows}) != 1:
+        return "different tuning budgets"
+    methods, models = rows[0].budget
+    methods *= any(row.tuned[0] for row in rows)
+    models *= any(row.tuned[1] for row in rows)
+    if any(rows[0].budget) and not (methods or models):
+        return "nothing to tune"
+    if models and not methods and rows[0].budget[0]:
+        return f"models tuned with {models} trials, SSL methods have nothing to tune"
+    if methods and not models and rows[0].budget[1]:
+        return f"SSL methods tuned with {methods} trials, models have nothing to tune"
+    return describe_budget((methods, models))
 
 
 def row_name(row: Row) -> str:

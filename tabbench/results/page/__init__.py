@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tabbench.results.store import Store
 
 MORE = ["preset", "rows_limit", "threads", "probe", "task", "config", "plugins", "hashes", "environment",
-        "diagnostics", "tuning", "traceback", "study", "number", "value"]  # fmt: skip
+        "diagnostics", "traceback", "study", "number", "value"]  # fmt: skip
 """Columns that a page needs beside those of a table."""
 CHARTS = {
     "scores": ("Scores", "Means with 95 % intervals over splits, clipped to the metric's range. No whisker: 1 split."),

@@ -48,6 +48,12 @@ def make_verdict(table: ScoreTable, gains: GainTable) -> Verdict:
     return Verdict(_headline(methods), sentences + told[:seen], told[seen:], _limits(table, methods))
 
 
+def tell(gains: GainTable) -> list[str]:
+    """The same in lines for a terminal: the headline, and a sentence for each method; none without a method."""
+    methods = [row for row in gains.rows if not row.is_control]
+    return [_headline(methods), *(_method(row, gains) for row in methods)] if methods else []
+
+
 def _headline(methods: list[GainRow]) -> str:
     found = [cell.to_none for row in methods for cell in row.cells.values() if cell.to_none is not None]
     verdicts = Counter(gain.verdict for gain in found)

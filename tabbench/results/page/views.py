@@ -8,10 +8,10 @@ from typing import Any
 
 from tabbench.experiment.controls import NONE, UNTRAINED
 from tabbench.results.formats.grid import unit_name
-from tabbench.results.formats.notes import score_notes
+from tabbench.results.formats.notes import describe_tuning, score_notes
 from tabbench.results.gains import GainTable, gains_of, setting_words
 from tabbench.results.labels import equivalences, label_count
-from tabbench.results.selection import ALL_LABELS, RAW, SPLIT_RULE, Selection, describe_budget
+from tabbench.results.selection import ALL_LABELS, RAW, SPLIT_RULE, Selection
 from tabbench.results.statistics import (
     Friedman,
     Gain,
@@ -99,11 +99,10 @@ def make_view(selection: Selection, table: ScoreTable) -> PageData:
     if len(set(table.units.values())) > 1:
         metrics = present_metrics(selection.records)
     tables = {"score": table} | {name: tabulate_records(selection, name) for name in [*metrics, "time"]}
-    budgets = {row.budget for row in table.rows}
     settings = Settings(table.rows)
     return {
         "fidelity": table.fidelity,
-        "tuning": describe_budget(budgets.pop()) if len(budgets) == 1 else "different tuning budgets",
+        "tuning": describe_tuning(table.rows),
         "datasets": [_dataset(table, name) for name in table.datasets],
         "groups": [_group(table, group) for group in groups],
         "rows": [_row(row, groups, table, settings) for row in table.rows],

@@ -1,0 +1,30 @@
+"""How often jobs are started again whose worker was killed or lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+
+class Retries:
+    """Counts, by the key of a job."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        """How often in a row a job may get no further than the time before."""
+        self.made: Counter[str] = Counter()
+        self._in_vain: Counter[str] = Counter()
+        self._reached: dict[str, int] = {}
+
+    def allow(self, key: str, reached: int, *, lost: bool) -> bool:
+        """Whether a job is started again that had ``reached`` an epoch.
+
+        One that was lost, but got further than ever before, is on its way, however short the time that its place gives
+        it.
+        """
+        moved_on = lost and reached > self._reached.get(key, 0)
+        self._reached[key] = max(reached, self._reached.get(key, 0))
+        if not moved_on and self._in_vain[key] >= self.limit:
+            return False
+        self._in_vain[key] = 0 if moved_on else self._in_vain[key] + 1
+        self.made[key] += 1
+        return True

@@ -1,0 +1,77 @@
+"""What a run does first, and what it leaves out when it may not take long."""
+
+import pytest
+from harness import Bench, InProcess
+
+from tabbench.errors import UsageError
+from tabbench.running.clock import Prior
+from tabbench.running.request import parse_duration
+
+
+def slow(*words: str, seconds: float = 1e6) -> "Prior":
+    """Steps whose labels have one of these words take long, all others no time."""
+    return lambda step: seconds if any(word in step.label for word in words) else 0.0
+
+
+def test_tuned_baselines_are_there_before_a_pretraining_begins(bench: Bench) -> None:
+    bench.run(executor=InProcess, trials=3, controls=["none"])
+    begun = bench.watcher.begun
+    assert begun.index("wine/0 none + nearest seed 0") < begun.index("wine/0 pretrain projection")
+
+
+def test_the_trials_of_baselines_come_before_those_of_methods(bench: Bench) -> None:
+    bench.run(executor=InProcess, trials=3, ssl_trials=6, controls=["none"])
+    first = [record for record in bench.records() if record["kind"] == "trial"][:3]
+    assert {record["ssl"] for record in first} == {"none"}
+
+
+def test_what_takes_longer_than_the_budget_is_left_out_by_name_and_done_by_the_next_run(bench: Bench) -> None:
+    summary = bench.run(executor=InProcess, budget=3600.0, prior=slow("pretrain"), controls=["none"])
+    assert (summary.done, summary.is_incomplete) == (1, True)
+    ((place),) = summary.places_left_out()
+    assert (place["ssl"], place["model"], place["data"]) == ("projection", "nearest", "wine")
+    assert str(place["reason"]).startswith("wine/0 pretrain projection would need about 277 h 46 min, with ")
+    assert list(bench.watcher.omitted) == ["wine/0 pretrain projection"], "said once, at its root"
+    again = bench.run(executor=InProcess, controls=["none"])
+    assert (again.done, again.done_before, again.left_out) == (1, 1, [])
+
+
+def test_a_pretraining_is_not_begun_if_no_model_could_be_trained_on_it(bench: Bench) -> None:
+    summary = bench.run(executor=InProcess, budget=3600.0, prior=slow("projection + nearest"), controls=[])
+    assert (summary.done, len(summary.left_out)) == (0, 1)
+    assert bench.watcher.begun == []
+
+
+def test_what_fits_is_done_though_something_before_it_does_not(bench: Bench) -> None:
+    prior = slow("projection + nearest")
+    summary = bench.run(executor=InProcess, budget=3600.0, prior=prior, controls=[], model=["nearest", "linear"])
+    assert [step.label for step, _ in summary.left_out] == ["wine/0 projection + nearest seed 0"]
+    assert summary.done == 1
+
+
+def test_a_job_that_runs_when_the_budget_ends_is_ended_and_resumed(bench: Bench) -> None:
+    settings = {"nearest": {"sleep": 30.0}}
+    summary = bench.run(ssl=["none"], set=settings, budget=1.0)
+    assert [(step.label, why) for step, why in summary.left_out] == [
+        ("wine/0 none + nearest seed 0", "the budget was used up")
+    ]
+    assert bench.records() == []
+
+
+@pytest.mark.parametrize("given, seconds", [("10m", 600.0), ("2h", 7200.0), ("1d", 86400.0), ("90", 90.0), (5, 5.0)])
+def test_a_budget_is_a_number_with_a_unit_or_seconds(given: str | float, seconds: float) -> None:
+    assert parse_duration(given) == seconds
+
+
+@pytest.mark.parametrize("given", ["", "ten", "-5m", "nan", "0"])
+def test_a_budget_that_makes_no_sense_is_refused(given: str) -> None:
+    with pytest.raises(UsageError, match=r"write a number with s, m, h or d, for example 90m"):
+        parse_duration(given)
+
+
+def test_a_run_of_less_than_an_hour_is_quick_unless_told_otherwise(bench: Bench) -> None:
+    from tabbench.experiment.settings import default_preset
+
+    assert default_preset(["churn.csv:Exited"], bench.registry, 600.0) == "quick"
+    assert default_preset(["churn.csv:Exited"], bench.registry, 7200.0) == "standard"
+    assert default_preset(["churn.csv:Exited"], bench.registry) == "standard"
