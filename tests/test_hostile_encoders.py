@@ -75,7 +75,7 @@ def schema(**changes: Any) -> Change:
     return change
 
 
-def weights(make: Callable[[np.ndarray], np.ndarray]) -> Change:  # type: ignore[type-arg]
+def weights(make: Callable[[np.ndarray], np.ndarray]) -> Change:
     def change(folder: Path) -> None:
         state = load_file(folder / "state.safetensors")
         save_file({name: make(array) for name, array in state.items()}, folder / "state.safetensors")

@@ -36,7 +36,7 @@ from tabbench.data.sources import fetch, find_scheme, find_sources, import_file,
 from tabbench.registry import Registry, make_registry
 from tabbench.results.tabulate import tabulate
 from tabbench.running.driver import run_plan
-from tabbench.running.request import Terms, plan_request, read_request
+from tabbench.running.request import Conditions, plan_request, read_request
 
 
 def load_stand_in() -> ModuleType:
@@ -522,7 +522,7 @@ def test_a_suite_of_five_tables_goes_from_the_server_to_a_table(
         world.datasets.append(stand_in.Served(table, target, id=number))
         world.tasks[number] = stand_in.ServedTask(number, target, folds, is_regression=target == "count")
     given = {"ssl": ["projection"], "model": ["nearest"], "data": ["openml/s/5"], "preset": "quick"}
-    spec, launcher = read_request(given, bench.registry, Terms(jobs=1, device="cpu"))
+    spec, launcher = read_request(given, bench.registry, Conditions(jobs=1, device="cpu"))
     with serve(world):
         plan = plan_request(spec, bench.registry, bench.store, lambda line: None)
     summary = run_plan(plan, bench.store, replace(launcher, start=InProcess), bench.watcher)
