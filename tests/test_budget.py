@@ -75,3 +75,15 @@ def test_a_run_of_less_than_an_hour_is_quick_unless_told_otherwise(bench: Bench)
     assert default_preset(["churn.csv:Exited"], bench.registry, 600.0) == "quick"
     assert default_preset(["churn.csv:Exited"], bench.registry, 7200.0) == "standard"
     assert default_preset(["churn.csv:Exited"], bench.registry) == "standard"
+
+
+def test_a_run_ends_with_its_verdict(bench: Bench) -> None:
+    from tabbench.results.gains import tabulate_gains
+    from tabbench.results.page.verdict import tell
+
+    bench.run(executor=InProcess, ssl=["none"])
+    assert tell(tabulate_gains(bench.store)) == [], "nothing is said of methods where there is none"
+    bench.run(executor=InProcess)
+    said = tell(tabulate_gains(bench.store))
+    assert said[0].startswith("No verdict yet: with one split")
+    assert [line.split()[0] for line in said[1:]] == ["projection"]

@@ -37,21 +37,27 @@ def make_verdict(table: ScoreTable, gains: GainTable) -> Verdict:
     methods = [row for row in gains.rows if not row.is_control]
     alike = Settings(table.rows)
     sentences = [_leader(table, alike)] if len(table.rows) > 1 else []
-    bundles: dict[tuple[object, ...], list[GainRow]] = {}
-    for row in methods:
-        settings, _ = split_settings(row.row.variant, row.row.model)
-        bundles.setdefault((row.row.group, row.row.ssl, settings, row.row.budget), []).append(row)
-    groups = list(dict.fromkeys(row.row.group for row in methods))
-    ordered = sorted(bundles.values(), key=lambda rows: (groups.index(rows[0].row.group), -_mean_percent(rows)))
+    ordered = _bundles(methods)
     told = [_method(bundle, gains, alike) for bundle in ordered]
-    seen = min(SHOWN, sum(1 for bundle in ordered if bundle[0].row.group == groups[0]))
+    seen = min(SHOWN, sum(1 for bundle in ordered if bundle[0].row.group == methods[0].row.group))
     return Verdict(_headline(methods), sentences + told[:seen], told[seen:], _limits(table, methods))
 
 
 def tell(gains: GainTable) -> list[str]:
     """The same in lines for a terminal: the headline, and a sentence for each method; none without a method."""
     methods = [row for row in gains.rows if not row.is_control]
-    return [_headline(methods), *(_method(row, gains) for row in methods)] if methods else []
+    alike = Settings([row.row for row in gains.rows])
+    return [_headline(methods), *(_method(rows, gains, alike) for rows in _bundles(methods))] if methods else []
+
+
+def _bundles(methods: list[GainRow]) -> list[list[GainRow]]:
+    """The rows of each method with all its models, group by group, the largest gain first."""
+    bundles: dict[tuple[object, ...], list[GainRow]] = {}
+    for row in methods:
+        settings, _ = split_settings(row.row.variant, row.row.model)
+        bundles.setdefault((row.row.group, row.row.ssl, settings, row.row.budget), []).append(row)
+    groups = list(dict.fromkeys(row.row.group for row in methods))
+    return sorted(bundles.values(), key=lambda rows: (groups.index(rows[0].row.group), -_mean_percent(rows)))
 
 
 def _headline(methods: list[GainRow]) -> str:
