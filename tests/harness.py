@@ -1,12 +1,18 @@
 """What tests of the harness share: the toy plugins, and ways to run them."""
 
+import contextlib
+import io
+import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+from tabbench.cli.app import main
 from tabbench.config import Config
 from tabbench.contracts import Executor, Job, Site
 from tabbench.contracts.job import Event, Outcome
@@ -29,10 +35,46 @@ VOLATILE = ("time", "seconds", "environment")
 """What two equal runs may differ in."""
 
 
-def tabbench(*arguments: str | Path, cwd: Path | None = None, **options: Any) -> subprocess.CompletedProcess[str]:
-    """The command line in a process of its own."""
+def tabbench_process(
+    *arguments: str | Path, cwd: Path | None = None, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """The command line in a process of its own, for what only a process shows: signals, imports, the environment."""
     command = [sys.executable, "-P", "-m", "tabbench", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=cwd, check=False, **options)
+
+
+def tabbench(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """The command line in this process: the same words and exit code, without a second of imports."""
+    words = [str(word) for word in arguments]
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        contextlib.chdir(cwd or Path.cwd()),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        mock.patch.object(sys, "argv", ["tabbench", *words]),
+        mock.patch.object(sys, "excepthook", sys.excepthook),
+        warnings.catch_warnings(),
+        preserved_signals(),
+    ):
+        warnings.resetwarnings()  # as in a process: a warning is a line, not an error
+        code: Any = None
+        try:
+            main()
+        except SystemExit as left:
+            code = left.code
+    return subprocess.CompletedProcess(words, 0 if code is None else int(code), out.getvalue(), err.getvalue())
+
+
+@contextlib.contextmanager
+def preserved_signals() -> Iterator[None]:
+    """Whatever a command does to the signals of the process is undone."""
+    names = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {name: signal.getsignal(name) for name in names}
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)
 
 
 class Watcher:

@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from harness import tabbench
+from harness import tabbench, tabbench_process
 from packages import install
 
 from tabbench import UsageError, __version__
@@ -72,10 +72,10 @@ def test_new_package_passes_its_own_test_and_runs(kind: str, tmp_path: Path) -> 
     assert tested.returncode == 0, tested.stdout
     assert "failed" not in tested.stdout
 
-    ran = tabbench("run", *RUNS[kind], "--results", tmp_path / "results", "--jobs", "1", "--offline", env=environment)
+    ran = tabbench_process("run", *RUNS[kind], "--results", tmp_path / "results", "--jobs", "1", "--offline", env=environment)
     assert ran.returncode == 0, ran.stderr
     if kind == "reference":
-        ran = tabbench("table", "--results", tmp_path / "results", "--against", "fresh-idea", env=environment)
+        ran = tabbench_process("table", "--results", tmp_path / "results", "--against", "fresh-idea", env=environment)
         assert ran.returncode == 0, ran.stderr
         assert ".972" in ran.stdout
     assert kind == "executor" or "fresh-idea" in ran.stdout

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from harness import tabbench, written_records
+from harness import tabbench_process, written_records
 from packages import install
 from test_architecture import imports
 
@@ -19,7 +19,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def test_it_is_found_beside_the_built_in_methods(environment: dict[str, str]) -> None:
-    listed = json.loads(tabbench("list", "ssl", "--json", env=environment).stdout)
+    listed = json.loads(tabbench_process("list", "ssl", "--json", env=environment).stdout)
     found = {entry["name"]: entry["distribution"] for entry in listed}
     assert found["scarf"] == "tabbench-scarf"
     assert found["tjepa"] == "tabbench-ssl"
@@ -35,7 +35,7 @@ def test_it_passes_its_own_tests_and_the_kit(environment: dict[str, str]) -> Non
 def test_it_runs_beside_a_built_in_method(environment: dict[str, str], tmp_path: Path) -> None:
     small = ["--set", "scarf.epochs=2", "--set", "tjepa.exp_epochs=2", "--set", "mlp.max_epochs=2"]
     where = ["--data", "wine", "--offline", "--jobs", "1", "--results", str(tmp_path / "results")]
-    done = tabbench("run", "--ssl", "scarf,tjepa", "--model", "mlp", *where, *small, env=environment)
+    done = tabbench_process("run", "--ssl", "scarf,tjepa", "--model", "mlp", *where, *small, env=environment)
     assert done.returncode == 0, done.stderr
     records = {record["ssl"]: record for record in written_records(tmp_path / "results")}
     assert set(records) == {"none", "scarf", "tjepa"}

@@ -11,7 +11,7 @@ import psutil
 import pytest
 from cluster.runs import MANY, PATIENT, RECORDS, Runs, records, stable_records, trace, wait_for
 from cluster.slurm import SlurmCluster
-from harness import tabbench
+from harness import tabbench_process
 
 pytestmark = pytest.mark.slow
 SETTINGS = ("--executor", "slurm", "--jobs", "2", "--set", "slurm.poll=1", "--set", "slurm.memory=1.5")
@@ -133,7 +133,7 @@ def test_a_detached_driver_outlives_the_login(slurm: Runs, slurm_cluster: SlurmC
     assert done.stdout.startswith("driver: SLURM job ")
     os.killpg(login.pid, signal.SIGHUP) if psutil.pid_exists(login.pid) else None
     wait_for(lambda: len(records(results)) == RECORDS, "all records", 150)
-    told = tabbench("status", "--results", results)
+    told = tabbench_process("status", "--results", results)
     assert "--executor slurm" in told.stdout
 
 
