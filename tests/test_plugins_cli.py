@@ -72,7 +72,9 @@ def test_new_package_passes_its_own_test_and_runs(kind: str, tmp_path: Path) -> 
     assert tested.returncode == 0, tested.stdout
     assert "failed" not in tested.stdout
 
-    ran = tabbench_process("run", *RUNS[kind], "--results", tmp_path / "results", "--jobs", "1", "--offline", env=environment)
+    ran = tabbench_process(
+        "run", *RUNS[kind], "--results", tmp_path / "results", "--jobs", "1", "--offline", env=environment
+    )
     assert ran.returncode == 0, ran.stderr
     if kind == "reference":
         ran = tabbench_process("table", "--results", tmp_path / "results", "--against", "fresh-idea", env=environment)
