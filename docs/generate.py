@@ -35,8 +35,8 @@ WIDTH = 100
 HOOKS_INTRODUCTION = f"""\
 A plugin is a module with one or more of the hooks below, each marked with `@tabbench.hookimpl`. It is found by an entry
 point of the group `tabbench`, or given as a file with `--plugin FILE`. A hook returns descriptors, `tabbench.Plugin`;
-a descriptor names the class that does the work, and the class is imported when a job needs it. So the module with the
-hooks imports `tabbench` and nothing heavier.
+a descriptor names the class that does the work, which is imported when a job needs it. So the module with the hooks
+imports `tabbench` and nothing heavier.
 
 This is version {hookspecs.CONTRACT_VERSION} of the contract. The names on this page are imported from `tabbench`.
 [Write a plugin](../plugins.md) leads through it step by step.
@@ -88,7 +88,7 @@ SECTIONS: tuple[tuple[str, str, ModuleType, tuple[str, ...]], ...] = (
     ("A worker's process", "", process, ("WorkerProcess", "worker_command", "worker_environment")),
     (
         "Errors",
-        "Raise a child of `TabbenchError` for what a user can mend: it is printed on one line, without a traceback.",
+        "Raise a subclass of `TabbenchError` for what a user can fix: it is printed on one line, without a traceback.",
         errors,
         (
             "TabbenchError",
@@ -105,33 +105,33 @@ SECTIONS: tuple[tuple[str, str, ModuleType, tuple[str, ...]], ...] = (
 
 CLI_INTRODUCTION = """\
 Every command takes `-h` or `--help`. Output for people goes to the terminal; `--json` and `--format json` are for
-programs and stable. Errors are one line, which names what was given, what would do and the nearest match.
+programs and stable. Errors are one line that says what was given, what would work, and the nearest match.
 
 | exit code | meaning |
 |---|---|
 | 0 | all done |
-| 1 | something that was checked is not as it should be |
-| 2 | wrong usage: an unknown name, option or file |
-| 3 | some jobs failed or were not reached, and the table is still printed; an audit has findings |
-| 130 | interrupted; the same command goes on |
+| 1 | a check failed, or something was refused |
+| 2 | usage error: an unknown name, option or file |
+| 3 | some jobs failed or did not start (the table is still printed), or an audit has findings |
+| 130 | interrupted; run the same command to resume |
 
 | environment variable | meaning |
 |---|---|
-| `TABBENCH_CACHE` | folder of the datasets, instead of the user's cache folder |
+| `TABBENCH_CACHE` | dataset folder, instead of the user's cache folder |
 | `TABBENCH_DISABLED_PLUGINS` | entry points or distributions to leave out, separated by commas |
-| `TABBENCH_OPENML_SERVER` | another address of OpenML, such as a mirror |
-| `TABBENCH_OPENML_TIMEOUT` | seconds that a download from OpenML may take |
+| `TABBENCH_OPENML_SERVER` | another OpenML address, such as a mirror |
+| `TABBENCH_OPENML_TIMEOUT` | time limit of a download from OpenML, in seconds |
 """
 
 
 NN_INTRODUCTION = """\
-Building blocks for methods and models: import them from `tabbench.nn`. Importing it imports torch, so the module with a
-plugin's hooks does not. The built-in plugins are made of these parts.
+Building blocks for methods and models: import them from `tabbench.nn`. This imports torch, so do not import it in the
+module with a plugin's hooks. The built-in plugins use these parts.
 """
 
 TESTING_INTRODUCTION = """\
-What tabbench promises in the name of a plugin, as checks that anybody can run: `tabbench plugins check NAME`, or in the
-plugin's own tests. [Write a plugin](../plugins.md) shows both. All checks are at the end of this page.
+The promises that a plugin must keep, as checks that anyone can run: `tabbench plugins check NAME`, or in the plugin's
+own tests. [Write a plugin](../plugins.md) shows both. All checks are at the end of this page.
 """
 
 CHECKED_KINDS = {

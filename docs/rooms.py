@@ -36,7 +36,7 @@ def modules() -> dict[str, Path]:
 
 
 def room_of(module: str) -> str:
-    """``tabbench.results.store`` is in ``results``; the modules of the root are the contract, but for two."""
+    """``tabbench.results.store`` is in ``results``; the modules of the root are the contract, except for two."""
     first = module.split(".")[1] if "." in module else ""
     if first in ("registry", "api"):
         return first

@@ -1,4 +1,4 @@
-"""The contract on one page: six hooks, each of which returns descriptors.
+"""The contract on one page: six hooks that return descriptors.
 
 A descriptor names the class that does the work; the class is imported when a job needs it. So the module that
 holds the hooks must be light: it imports ``tabbench`` and nothing heavier.

@@ -193,7 +193,7 @@ def _check_address(address: str) -> None:
         socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
     except OSError as error:
         raise UsageError(
-            f"--set ray.address={address}: nobody answers there ({error.strerror or error}); "
+            f"--set ray.address={address}: no answer ({error.strerror or error}); "
             "ray start --head prints the address, auto finds a Ray of this machine"
         ) from None
 

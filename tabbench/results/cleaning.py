@@ -61,8 +61,8 @@ def at_work(root: Path) -> list[Driver]:
 def sweep_drafts(root: Path, own: str) -> None:
     """Remove drafts left by dead drivers; ``own`` is the id of the calling driver.
 
-    While others are at work, only drafts of long ago are nobody's. The age of a draft is compared with our own sign of
-    life, which has the clock of the same file system.
+    While others are at work, only old drafts are removed. The age of a draft is compared with our own heartbeat, which
+    has the clock of the same file system.
     """
     try:
         start = (root / "drivers" / f"{own}.json").stat().st_mtime

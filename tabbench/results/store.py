@@ -124,7 +124,7 @@ class Store:
     def save_experiment(
         self, spec: JsonObject, skipped: Sequence[Skipped] = (), tables: Sequence[FrozenTable] = ()
     ) -> None:
-        """Keep the resolved experiment beside its results: pairs that take no part and why, tables as they were."""
+        """Keep the resolved experiment with its results: skipped pairs and why, and the tables as they were."""
         spec = {**spec, "skipped": [pair.to_json() for pair in skipped]} if skipped else spec
         spec = {**spec, "tables": [asdict(table) for table in tables]} if tables else spec
         folder = self.folder("experiments")

@@ -1,4 +1,4 @@
-"""An encoder from a folder that anybody may have made: sound, or refused in one sentence."""
+"""Load an encoder from an untrusted folder: it is valid, or refused in one sentence."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def load_encoder(folder: Path, entry: Entry, registry: Registry, device: str) ->
 
 @contextmanager
 def refusing(what: str) -> Iterator[None]:
-    """Turn whatever somebody else's file makes a plugin raise into one sentence."""
+    """Turn whatever an untrusted file makes a plugin raise into one sentence."""
     try:
         yield
     except (TabbenchError, OSError):

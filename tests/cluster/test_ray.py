@@ -153,7 +153,7 @@ def test_a_gpu_that_nobody_has_is_said_at_once(ray: Runs, tmp_path: Path) -> Non
 def test_an_address_where_nobody_answers_is_one_line(ray: Runs, tmp_path: Path) -> None:
     done = ray.run(tmp_path, *MANY, "--set", "ray.address=127.0.0.1:1")
     assert done.returncode == 2
-    assert done.stderr.splitlines()[-1].startswith("tabbench: --set ray.address=127.0.0.1:1: nobody answers there")
+    assert done.stderr.splitlines()[-1].startswith("tabbench: --set ray.address=127.0.0.1:1: no answer")
 
 
 def test_a_results_folder_that_a_node_does_not_see_is_named(ray_cluster: RayCluster, tmp_path: Path) -> None:

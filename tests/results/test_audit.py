@@ -104,8 +104,8 @@ def test_520_of_600_runs_with_validation_equal_to_test_are_found(audit: Command)
         "600 run(s) on 6 dataset(s) in 600 file(s)",
         "",
         "validation equals test: 520 of 600 runs",
-        "  Scores that agree on every metric are of the same rows: settings and early stopping were chosen on the test "
-        "part, so the test score is too good.",
+        "  Scores that agree on every metric are from the same rows: settings and early stopping were chosen on the "
+        "test part, so the test score is too good.",
         "  for example adult, tjepa + dcnv2, seed 0: accuracy 0.974207 on validation, 0.974207 on test "
         "(adult/dcnv2/output_0.json)",
         "  for example aloi, tjepa + autoint, seed 0: accuracy 0.800463 on validation, 0.800463 on test "
@@ -114,7 +114,7 @@ def test_520_of_600_runs_with_validation_equal_to_test_are_found(audit: Command)
         "(california/autoint/output_0.json)",
         "",
         "test part smaller than the data promise: 80 of 500 runs",
-        "  Scores on a few of the test rows are those of a trial run, and cannot stand beside scores on all of them.",
+        "  Scores on a few of the test rows come from a trial run and cannot be compared with scores on all of them.",
         *(
             f"  for example higgs, tjepa + autoint, seed {seed}: its accuracies are multiples of 1/128, those of "
             f"another method of 1/4,903 (higgs/autoint/output_{seed}.json)"

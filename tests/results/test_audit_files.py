@@ -122,7 +122,7 @@ def test_a_row_that_is_there_twice_counts_once_and_is_told() -> None:
     for name in ("a.csv", "b.csv"):
         collection.add(Path(name))
     assert len(collection.finish()) == 2
-    assert collection.left_out == ("1 row(s) that are there twice",)
+    assert collection.left_out == ("1 row(s) that are duplicates",)
 
 
 def test_json_may_be_a_list_an_object_or_lines() -> None:
@@ -198,7 +198,7 @@ def test_several_columns_can_make_a_setting() -> None:
         ("test = ", "map.toml is not a TOML file: "),
         ("[columns]\nmethod = 'objektive'", "method = 'objektive' in the mapping: no row has it. Did you mean: "
                                             "objective?"),
-        ("path = '{dataset}.json'", "path in the mapping: no file fits it, for example runs.csv"),
+        ("path = '{dataset}.json'", "path in the mapping: no file matches, for example runs.csv"),
     ],
 )  # fmt: skip
 def test_a_wrong_mapping_is_refused_in_one_line(mapping: str, message: str) -> None:
@@ -264,7 +264,7 @@ def test_of_own_results_failures_flags_and_seeds_that_change_nothing_are_left_ou
     found = audit_files([Path("results")])
     assert (found.runs, found.findings) == (3, ())
     assert found.left_out == (
-        "2 row(s) that failed or are flagged, which tables leave out too",
+        "2 row(s) that failed or are flagged, as in tables",
         "3 row(s) with the same predictions as another seed",
     )
 
@@ -275,20 +275,20 @@ def test_of_own_results_failures_flags_and_seeds_that_change_nothing_are_left_ou
 @pytest.mark.parametrize(
     "name, content, message",
     [
-        ("runs.csv", "", "runs.csv: nothing is named 'test'; there is: nothing. Say what holds it in a mapping file "
+        ("runs.csv", "", "runs.csv: nothing is named 'test'. Available: nothing. Map it in a mapping file "
                          "(--mapping FILE)"),
-        ("runs.csv", "a,b\n1,2\n", "runs.csv: nothing is named 'test'; there is: a, b. Say what holds it in a mapping "
+        ("runs.csv", "a,b\n1,2\n", "runs.csv: nothing is named 'test'. Available: a, b. Map it in a mapping "
                                    "file (--mapping FILE)"),
-        ("runs.csv", "method,test\na,0.9\n", "runs.csv: nothing is named 'dataset'; there is: method, test. Say what "
-                                             "holds it in a mapping file (--mapping FILE)"),
-        ("runs.csv", "dataset,test\nadult,high\n", "runs.csv: nothing is named 'test'; there is: dataset, test."),
+        ("runs.csv", "method,test\na,0.9\n", "runs.csv: nothing is named 'dataset'. Available: method, test. Map it "
+                                             "in a mapping file (--mapping FILE)"),
+        ("runs.csv", "dataset,test\nadult,high\n", "runs.csv: nothing is named 'test'. Available: dataset, test."),
         ("runs.csv", "dataset,test\na,b,0.9\n", "runs.csv: line 2 has 3 fields, the header 2"),
         ("runs.csv", "test,test\n1,2\n", "runs.csv: several columns are named 'test'"),
         ("runs.csv", 'dataset,test\n"a,0.9\n', "runs.csv: is not a CSV file (unexpected end of data)"),
         ("runs.csv", "dataset,test\n" + "a" * 200_000, "runs.csv: is not a CSV file (field larger than field limit"),
         ("runs.json", "{", "runs.json: is not JSON (Expecting property name"),
         ("runs.json", "3", "runs.json: is neither an object nor a list"),
-        ("runs.json", "[1, null, []]", "runs.json: nothing is named 'test'; there is: nothing."),
+        ("runs.json", "[1, null, []]", "runs.json: nothing is named 'test'. Available: nothing."),
         ("runs.json", "[" * 100_000, "runs.json: is nested too deeply to be read"),
         ("runs.json", '{"test": {"a": {"b": 1}}, "dataset": []}', "runs.json: nothing is named 'test'"),
         ("runs.jsonl", '{"test": 1}\n[]\n', "runs.jsonl:2: is not a JSON object"),
@@ -335,7 +335,7 @@ def test_errors_escape_what_a_file_brings(monkeypatch: pytest.MonkeyPatch, capsy
         main()
     assert ended.value.code == 2
     assert capsys.readouterr().err == (
-        "tabbench: runs.csv: nothing is named 'test'; there is: \\x1b[31mred, b. Say what holds it in a mapping file "
+        "tabbench: runs.csv: nothing is named 'test'. Available: \\x1b[31mred, b. Map it in a mapping file "
         "(--mapping FILE)\n"
     )
 

@@ -1,4 +1,4 @@
-"""Tripwires for anybody's released results: read the files, look for what cannot be, say what was found.
+"""Tripwires for anyone's released results: read the files, look for the impossible, report what was found.
 
     files -> rows -> runs -> checks -> findings
 
@@ -29,7 +29,7 @@ CHECKS = (
         "validation-equals-test",
         "validation equals test",
         "runs",
-        "Scores that agree on every metric are of the same rows: settings and early stopping were chosen on the test "
+        "Scores that agree on every metric are from the same rows: settings and early stopping were chosen on the test "
         "part, so the test score is too good.",
         validation_equals_test,
     ),
@@ -37,7 +37,7 @@ CHECKS = (
         "chance-level",
         "exactly chance level",
         "scores",
-        "Such a score comes from a model that answers the same for every row: its training failed, and a table that "
+        "Such a score comes from a model with the same answer for every row: its training failed, and a table that "
         "ranks it compares with a failure.",
         chance_level,
     ),
@@ -61,14 +61,14 @@ CHECKS = (
         "small-test-part",
         "test part smaller than the data promise",
         "runs",
-        "Scores on a few of the test rows are those of a trial run, and cannot stand beside scores on all of them.",
+        "Scores on a few of the test rows come from a trial run and cannot be compared with scores on all of them.",
         small_test_parts,
     ),
     Check(
         "mixed-units",
         "mixed units",
         "cells",
-        "Errors in the data's unit beside errors in standard deviations, or shares beside percentages, cannot be "
+        "Errors in the data's unit and errors in standard deviations, or shares and percentages, cannot be "
         "compared or ranked.",
         mixed_units,
     ),
@@ -85,7 +85,7 @@ CHECKS = (
         "ranks that do not follow from the means",
         "ranks",
         "No rule for ties or missing cells gives these ranks from the means, rounded or not: they were computed from "
-        "other numbers than those that are shown.",
+        "numbers other than those shown.",
         ranks_do_not_follow,
     ),
 )
@@ -93,7 +93,7 @@ CHECKS = (
 
 @dataclass(frozen=True)
 class ByChance:
-    """What looks like a finding, but can come about by chance."""
+    """What looks like a finding but can happen by chance."""
 
     check: str
     what: str
@@ -104,7 +104,7 @@ class ByChance:
 
 @dataclass(frozen=True)
 class NotChecked:
-    """A check that had nothing to look at."""
+    """A check that had nothing to check."""
 
     check: str
     what: str
@@ -113,7 +113,7 @@ class NotChecked:
 
 @dataclass(frozen=True)
 class Audit:
-    """What was looked at, and what was found."""
+    """What was checked and what was found."""
 
     files: int
     runs: int
@@ -122,9 +122,9 @@ class Audit:
     by_chance: tuple[ByChance, ...]
     """What looks like a finding and is not one."""
     not_checked: tuple[NotChecked, ...]
-    """Checks that had nothing to look at."""
+    """Checks that had nothing to check."""
     left_out: tuple[str, ...]
-    """What was not looked at, in lines for people."""
+    """What was not checked, as lines of text."""
 
     def to_json(self) -> Mapping[str, object]:
         return {
@@ -143,7 +143,7 @@ def audit_files(paths: Sequence[Path], mapping: Path | None = None) -> Audit:
 
     Args:
         paths: CSV, JSON or JSON Lines files, folders of such files, or results folders of tabbench.
-        mapping: a TOML file that says which columns or JSON paths hold what.
+        mapping: a TOML file that maps columns or JSON paths to fields.
 
     Raises:
         UsageError: a file cannot be read, or nothing in it is a score.

@@ -1,8 +1,8 @@
 """How often honest scores coincide: what rounding, the size of a test part and the spread of the scores explain.
 
 Scores that are rounded, or counted on few rows, are equal by chance all the time. A check asks here how likely that is
-and speaks up only if it is out of the question. Where something is not known, such as the number of test rows, all
-usual values are taken to be possible.
+and reports a finding only if it is practically impossible. If something is unknown, such as the number of test rows,
+all usual values are considered.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from scipy.special import betainc, gammainc, ndtr
 
 UNBELIEVABLE = 1e-3
-"""What is less likely than this, after counting how often was looked, is not chance."""
+"""Anything less likely than this, after correcting for the number of checks, is not chance."""
 USUAL_ROWS = (1_000, 10_000, 100_000)
 """Rows that a test part may have where nothing tells. On more rows, rounded scores of two parts agree more often."""
 MOST_COUNTED = 1_000_000
-"""Scores are tried as shares of up to so many rows."""
+"""Scores are tried as shares of up to this many rows."""
 SINGLE = 6e-8
 """Relative precision of the 32-bit numbers in which many libraries compute."""
 DOUBLE = 1e-13
@@ -136,7 +136,7 @@ def step_of_ties(cells: Sequence[Collection[float]]) -> float:
 
 
 def sampling_spread(value: float, rows: int) -> float:
-    """By how much the scores of one model on two parts of so many rows differ (standard deviation)."""
+    """How much one model's scores on two parts of this many rows differ (standard deviation)."""
     size = abs(value)
     if size <= 1:
         spread = math.sqrt(2 * size * (1 - size))
@@ -169,7 +169,7 @@ class Spread:
 
 
 def chance_of_equal_parts(equal: int, runs: int, spread: Spread, lattice: Lattice) -> float:
-    """Chance that so many of these runs score the same on validation as on test, though the rows are different.
+    """Chance that this many runs score the same on validation and test, though the rows are different.
 
     The parts may happen to be equally hard; the runs then differ only by what one training has other than the next.
     This is integrated over how hard the parts may be.
@@ -196,7 +196,7 @@ def smallest_spread(value: float, rows: int) -> float:
 
 
 def chance_of_one_value(runs: int, value: float, lattice: Lattice) -> float:
-    """Chance that so many trainings, each with a seed of its own, all have the same score."""
+    """Chance that this many trainings, each with its own seed, all have the same score."""
     chances = [_chance_of_a_tie(step, smallest_spread(value, rows)) for rows, step in lattice.options]
     return float(max(chances) ** (runs - 1))
 
@@ -243,12 +243,12 @@ def expected_at(value: float, ordered: Sequence[float], step: float, window: flo
 
 
 def chance_of_so_many(count: int, expected: float) -> float:
-    """Chance of at least so many coincidences if ``expected`` is right up to a factor."""
+    """Chance of at least this many coincidences if ``expected`` is right up to a factor."""
     if count <= 0 or math.isinf(expected):
         return 1.0
     return float(gammainc(count, SLACK * expected))
 
 
 def chance_of_several(count: int, chances: Sequence[float]) -> float:
-    """Chance that at least so many of several things happen, taken to be equally likely."""
+    """Chance that at least this many of several events happen, assumed equally likely."""
     return float(betainc(count, len(chances) - count + 1, fmean(chances))) if count else 1.0

@@ -43,7 +43,7 @@ class Collection:
     """Entries of the mapping file that some row or file has."""
 
     def add(self, path: Path) -> None:
-        """Take the runs of a file, or of all files below a folder."""
+        """Collect the runs of a file, or of all files below a folder."""
         sources, is_folder = find_files(path)
         if not sources:
             raise UsageError(f"{path}: there is no CSV or JSON file in this folder")
@@ -82,7 +82,7 @@ class Collection:
             if row.get("kind") == "trial":
                 continue
             if row.get("status") != "ok" or row.get("flags"):
-                self.dropped["that failed or are flagged, which tables leave out too"] += 1
+                self.dropped["that failed or are flagged, as in tables"] += 1
                 continue
             run = make_run(where, row, RECORDS, {})
             if run is None:
@@ -108,7 +108,7 @@ class Collection:
         same = group(numbered, lambda item: (item[1].cell, item[1].split, item[1].seed or item[0]))
         for members in same.values():
             distinct = list({tuple(sorted(run.scores.items(), key=str)): run for _, run in members}.values())
-            self.dropped["that are there twice"] += len(members) - len(distinct)
+            self.dropped["that are duplicates"] += len(members) - len(distinct)
             joined += _join(distinct)
         return tuple(joined)
 
@@ -118,7 +118,7 @@ class Collection:
                 place = self.mapping.columns[entry][0]
                 raise UsageError(f"{entry} = {place!r} in the mapping: no row has it.{did_you_mean(place, self.names)}")
         if self.mapping.path is not None and "path" not in self.mapped:
-            raise UsageError(f"path in the mapping: no file fits it, for example {self.example}")
+            raise UsageError(f"path in the mapping: no file matches, for example {self.example}")
 
     def _why_nothing(self) -> str:
         if self.unread:
@@ -126,13 +126,13 @@ class Collection:
         missing = "dataset" if self.dropped[NO_DATASET] else "test"
         names = ", ".join(list(self.names)[:SHOWN_NAMES]) + (", ..." if len(self.names) > SHOWN_NAMES else "")
         return (
-            f"{self.example}: nothing is named {missing!r}; there is: {names or 'nothing'}. "
-            f"Say what holds it in a mapping file (--mapping FILE)"
+            f"{self.example}: nothing is named {missing!r}. Available: {names or 'nothing'}. "
+            f"Map it in a mapping file (--mapping FILE)"
         )
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """What was not used, in lines for people."""
+        """What was not used, as lines of text."""
         lines = [f"{count:,} row(s) {reason}" for reason, count in self.dropped.items() if count]
         for what, files in (("without a run", self.unused), ("that cannot be read", self.unread)):
             if files:

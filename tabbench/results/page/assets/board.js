@@ -114,7 +114,7 @@ function drawBoard(focus) {
         datasets.map((d) => bodyCell(metric, r, d, found[`${r},${d}`], best, ends[g][d])));
     }));
   });
-  const told = rows.length ? `${rows.length} of ${view().rows.length} rows, ${datasets.length} of ${view().datasets.length} datasets; ${metric.label}, mean ± standard deviation, whiskers: 95 % intervals over splits${isFiltered() ? "; ranks are among what is shown" : ""}` : "No row is left by these filters.";
+  const told = rows.length ? `${rows.length} of ${view().rows.length} rows, ${datasets.length} of ${view().datasets.length} datasets; ${metric.label}, mean ± standard deviation, whiskers: 95 % intervals over splits${isFiltered() ? "; ranks are among what is shown" : ""}` : "No rows match these filters.";
   const board = document.getElementById("board");
   const at = [board.scrollLeft, board.scrollTop];
   board.replaceChildren(h("table", { style: `--place:${digits + 2.4}ch;--shared:${lettered + 0.6}ch` }, h("thead", {}, head), bodies));

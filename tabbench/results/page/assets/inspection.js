@@ -54,20 +54,20 @@ function drawInspection(place, one) {
   });
   place.append(h("div", { class: "charts" }, figures));
   const training = trainingCharts(one);
-  if (training.length) place.append(h("h3", {}, Object.keys(ablation).length ? "Training regime, and the same with other settings" : "Training regime"), h("p", { class: "soft" }, "A loss that falls to nearly 0 at once and stays there: a collapse. One that rises again afterwards: the encoder has left it."), h("div", { class: "charts" }, training));
+  if (training.length) place.append(h("h3", {}, Object.keys(ablation).length ? "Training regime, and the same with other settings" : "Training regime"), h("p", { class: "soft" }, "A loss that falls to nearly 0 at once and stays there means a collapse. If it rises again, the encoder has escaped it."), h("div", { class: "charts" }, training));
   if (one.maps && one.maps.length) {
     const picture = h("div", {}), tokens = h("div", {}), caption = h("output", {});
     const slider = h("input", { type: "range", min: 0, max: one.maps.length - 1, step: 1, value: one.maps.length - 1, "aria-label": "Epoch of the map and of the tokens" });
     const draw = () => {
       const map = one.maps[+slider.value];
       picture.replaceChildren(mapChart(one, +slider.value, Math.min(420, place.clientWidth || 420)));
-      if (one.tokens && one.tokens.frames[+slider.value]) tokens.replaceChildren(heatMap("Tokens of one row", one.tokens.names, null, one.tokens.frames[+slider.value], false), h("p", { class: "soft" }, "Each line is one feature's token, each column one dimension. Lines that all look alike: a collapse, or features that the encoder does not tell apart."));
+      if (one.tokens && one.tokens.frames[+slider.value]) tokens.replaceChildren(heatMap("Tokens of one row", one.tokens.names, null, one.tokens.frames[+slider.value], false), h("p", { class: "soft" }, "Each line is one feature's token, each column one dimension. If all lines look alike, the representation has collapsed, or the encoder does not tell features apart."));
       caption.textContent = map.epoch ? `epoch ${map.epoch}` : "untrained";
       slider.setAttribute("aria-valuetext", caption.textContent);
     };
     slider.addEventListener("input", draw);
-    place.append(h("h3", {}, "Map of the same rows"), h("p", { class: "soft" }, "First two principal components, coloured by the target. Better: rows with like targets lie together. Move the slider through the epochs."), targetLegend(one.target), h("p", {}, slider, " ", caption), h("div", { class: "pair" }, h("figure", {}, picture), tokens));
+    place.append(h("h3", {}, "Map of the same rows"), h("p", { class: "soft" }, "First two principal components, coloured by the target. Better: rows with similar targets are close together. Move the slider through the epochs."), targetLegend(one.target), h("p", {}, slider, " ", caption), h("div", { class: "pair" }, h("figure", {}, picture), tokens));
     draw();
   }
-  if (one.kendall) place.append(heatMap("Kendall's tau: how far rankings of features agree", one.kendall.names, one.kendall.names, one.kendall.values, true), h("p", { class: "soft" }, "1: the same order, 0: nothing in common. Better: the encoder's measures agree with the trees, which have seen the target, more than a random order does."));
+  if (one.kendall) place.append(heatMap("Kendall's tau: how well rankings of features agree", one.kendall.names, one.kendall.names, one.kendall.values, true), h("p", { class: "soft" }, "1: the same order, 0: nothing in common. Better: the encoder's measures agree with the trees, which have seen the target, more than a random order does."));
 }
