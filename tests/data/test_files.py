@@ -279,7 +279,7 @@ def test_columns_are_dropped_or_taken_as_numbers_as_the_user_says(frame: pd.Data
     for reading, message in [
         (Reading(drop=("ctiy",)), "there is no column 'ctiy'. Did you mean: city?"),
         (Reading(numeric=("ages",)), "there is no numeric column 'ages'. Did you mean: age?"),
-        (Reading(drop=("label",)), "'label' is the target: it cannot be dropped or decide the split"),
+        (Reading(drop=("label",)), "'label' is the target: it cannot be dropped, decide the split or hold weights"),
     ]:
         with pytest.raises(DataError, match=message):
             read_file(path, "label", reading)
