@@ -5,7 +5,7 @@
 Each run is calibrated first, as by ``--dry-run --calibrate``. While it runs, its estimate of the time left is written
 down whenever a job ends, from the tenth on, and compared with the time that was left indeed. Moments with less than ten
 seconds, or a twentieth of the run, to go are not counted: a second is a large factor then. ``--data`` is an own table
-of some thousand rows for the run ``own``. Prints a Markdown table; benchmarks/estimates.md keeps what was measured.
+of some thousand rows for the run ``own``. Prints a Markdown table.
 """
 
 import argparse
