@@ -23,7 +23,9 @@ class Patient(SSLMethod):
         eat: int = 0
         """Megabytes to allocate in the third epoch."""
         trace: str = ""
-        """A file: each epoch adds a line with where it ran."""
+        """A file: each epoch, and with a gate each start, adds a line with where it ran."""
+        gate: str = ""
+        """A file without which the third epoch does not begin."""
 
     def initialise(self, table: Table, context: Context) -> None:
         self.schema = table.schema
@@ -35,7 +37,12 @@ class Patient(SSLMethod):
         assert context.scratch is not None
         checkpoint = context.scratch / "epoch.json"
         done = json.loads(checkpoint.read_text()) if checkpoint.exists() else 0
+        if self.config.gate:
+            self._leave_trace(done)
         for epoch in range(done, self.config.epochs):
+            while self.config.gate and epoch == 2 and not Path(self.config.gate).exists():
+                time.sleep(0.1)
+                context.check_deadline("at the gate")
             for _ in range(10):
                 time.sleep(self.config.seconds / 10)
                 context.check_deadline(f"in epoch {epoch + 1}")

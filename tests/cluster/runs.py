@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,8 @@ PATIENT = Path(__file__).parent / "patient.py"
 MANY = ("--plugin", TOYS, "--ssl", "projection", "--model", "nearest", "--data", "wine,diabetes", "--seeds", "5")
 """24 jobs: two pretrainings, two encodings, twenty fits."""
 RECORDS = 20
-SECONDS = 180
-"""No run of a test takes longer."""
+SECONDS = 400
+"""No run of a test takes longer, and nothing is waited for longer, however busy the machine."""
 
 
 class Runs:
@@ -31,9 +31,12 @@ class Runs:
         self.started: list[subprocess.Popen[str]] = []
 
     def start(self, results: Path, *arguments: str | Path) -> subprocess.Popen[str]:
-        words = ["run", "--offline", "--results", results, *self.options, *arguments]
+        return self.command(["run", "--results", results, *arguments])
+
+    def command(self, words: Sequence[str | Path]) -> subprocess.Popen[str]:
+        """Start a command of tabbench that takes --executor and its settings."""
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "tabbench", *map(str, words)],
+            [sys.executable, "-P", "-m", "tabbench", *map(str, [words[0], "--offline", *self.options, *words[1:]])],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -57,7 +60,7 @@ class Runs:
             process.communicate(timeout=30)
 
 
-def wait_for(condition: Callable[[], Any], what: str, seconds: float = 60) -> Any:
+def wait_for(condition: Callable[[], Any], what: str, seconds: float = SECONDS) -> Any:
     """Wait until something is so; what it gave."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
@@ -76,7 +79,45 @@ def stable_records(results: Path) -> dict[str, Any]:
     return stable(records(results))
 
 
+class Gated:
+    """Pretrainings of four epochs, one for each table. After the second they wait until ``open`` is called."""
+
+    def __init__(self, folder: Path, data: str = "wine") -> None:
+        self.results, self.gate, self.path = folder / "results", folder / "gate", folder / "trace"
+        sets = [f"patient.{name}" for name in ("epochs=4", "seconds=0.3", f"trace={self.path}", f"gate={self.gate}")]
+        self.arguments: tuple[str | Path, ...] = (
+            "--plugin", PATIENT, "--ssl", "patient", "--model", "linear", "--data", data, "--controls", "",
+            *(word for setting in sets for word in ("--set", setting)),
+        )  # fmt: skip
+
+    def start(self, runs: Runs, *options: str | Path) -> subprocess.Popen[str]:
+        self.process = runs.start(self.results, *self.arguments, *options)
+        return self.process
+
+    def wait(self, count: int = 1) -> list[tuple[int, str, int]]:
+        """Wait until so many of them stand at the gate; the place and process of each, in the order of arrival."""
+
+        def found() -> list[tuple[int, str, int]]:
+            assert not self.process.poll(), self.process.communicate()[1]
+            return self.there() if len(self.there()) >= count else []
+
+        return list(wait_for(found, f"{count} pretraining(s) at the gate"))
+
+    def there(self) -> list[tuple[int, str, int]]:
+        """Those that have stood at the gate, dead or alive."""
+        return [line for line in trace(self.path) if line[0] == 2]
+
+    def open(self) -> None:
+        self.gate.touch()
+
+    def starts(self) -> list[int]:
+        """Of each start, the epoch that it started after."""
+        seen: set[int] = set()
+        lines = trace(self.path)
+        return [epoch for epoch, _, pid in lines if pid not in seen and not seen.add(pid)]  # type: ignore[func-returns-value]
+
+
 def trace(path: Path) -> list[tuple[int, str, int]]:
-    """(epoch, node, process) of every epoch that was trained."""
+    """(epoch, node, process) of every epoch that was trained; of each start, the epoch that it starts after."""
     lines = path.read_text().splitlines() if path.exists() else []
     return [(int(epoch), node, int(pid)) for epoch, node, pid in (line.split() for line in lines)]
