@@ -47,6 +47,8 @@ SCENARIOS = {
 """Experiments. ``workers`` uses the local executor as it is; the others fork their workers, which is cheaper."""
 QUOTA = {"tuning": 50, "training": 30, "workers": 12}
 """Signals of an episode, at most."""
+IN_TRAINING = 0.8
+"""Share of the signals of ``training`` that wait until an encoder is being trained; the others hit any moment."""
 MOMENTS = ("record append", "torn record", "artefact rename", "checkpoint", "compaction", "journal")
 ACTIONS = {
     "driver KILL": 24, "driver TERM": 8, "driver INT": 8, "driver STOP/CONT": 12, "group KILL": 10,
@@ -215,8 +217,11 @@ class Campaign:
         drivers = [self.start(scenario, results) for _ in range(episode.drivers)]
         quota = QUOTA[scenario]
         while sum(episode.signals.values()) < quota and len(done_records(results)) < len(expected):
+            acted = time.time()
             time.sleep(choose.uniform(0.02, 3.0 if scenario == "workers" else 0.7))
-            self.act(choose, drivers, results, episode)
+            if scenario == "training" and choose.random() < IN_TRAINING:
+                wait_until_training(results, acted)
+            self.act(choose, drivers, results, episode, acted)
             drivers = [pid if is_alive(pid) else self.start(scenario, results) for pid in drivers]
         self.token.unlink(missing_ok=True)
         for pid in drivers:
@@ -237,11 +242,11 @@ class Campaign:
     def start(self, scenario: str, results: Path) -> int:
         return start_driver(scenario, results, self.log, self.plugin)
 
-    def act(self, choose: random.Random, drivers: list[int], results: Path, episode: Episode) -> None:
+    def act(self, choose: random.Random, drivers: list[int], results: Path, episode: Episode, before: float) -> None:
         """Do one thing to one driver or what is below it; count it if something was hit."""
         action = choose.choices(list(ACTIONS), list(ACTIONS.values()))[0]
         target = choose.choice(drivers)
-        training = any((results / "scratch").glob("*/*"))
+        training = is_training(results, before)
         pause = choose.uniform(0.05, 0.8)
         if not (self.wait_for(action) if action in MOMENTS else hit(action, target, choose, pause)):
             return
@@ -258,6 +263,22 @@ class Campaign:
             time.sleep(0.02)
         self.token.unlink(missing_ok=True)
         return False
+
+
+def is_training(results: Path, since: float) -> bool:
+    """Whether a checkpoint was written after this time: one that is older may be of a training that was killed."""
+    for path in (results / "scratch").glob("*/*"):
+        with contextlib.suppress(OSError):
+            if path.stat().st_mtime > since:
+                return True
+    return False
+
+
+def wait_until_training(results: Path, since: float) -> None:
+    """On a busy machine it takes seconds from a start to the first step."""
+    until = time.monotonic() + 30.0
+    while time.monotonic() < until and not is_training(results, since):
+        time.sleep(0.05)
 
 
 def hit(action: str, driver: int, choose: random.Random, pause: float) -> bool:
