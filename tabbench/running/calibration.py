@@ -91,7 +91,8 @@ class _Training:
 
         def watch(step: int, total: int, metrics: dict[str, float]) -> None:
             marks.append((time.perf_counter() - started, step, total))
-            if marks[-1][0] > enough:
+            # From the first report on: before it, modules are imported and scalers fitted.
+            if marks[-1][0] - marks[0][0] > enough:
                 raise SeenEnough
 
         started = time.perf_counter()
@@ -104,7 +105,7 @@ class _Training:
         (first, begin, total), (last, end, _) = marks[0], marks[-1]
         epoch = (last - first) / (end - begin) if end > begin else last / max(end, 1)
         before = max(first - epoch * begin, 0.0)  # what comes before the first epoch is paid once
-        return (before + epoch * total * usual_share(self.settings, total)) * scale, epoch
+        return before + epoch * total * usual_share(self.settings, total) * scale, epoch
 
     def _train(self, train: Labelled, validation: Labelled, context: Context) -> None:
         plugin, model, task = self.plugin, self.model, Task(self.shape.task, self.shape.n_classes)
