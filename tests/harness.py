@@ -150,8 +150,10 @@ class Foretold(Forecast):
 class Bench:
     """Runs experiments with the toy plugins in one results folder."""
 
-    def __init__(self, results: Path, slots: int = 1, plugins: Sequence[Path] = ()) -> None:
+    def __init__(self, results: Path, slots: int = 1, plugins: Sequence[Path] = (), inline: bool = False) -> None:
+        """``inline``: jobs run in this process, for tests of what is stored and not of workers."""
         self.store = Store(results)
+        self.executor: str | type[Executor] = InProcess if inline else "local"
         self.registry = make_registry([TOYS, *plugins])
         self.slots = slots
         self.watcher = Watcher()
@@ -168,13 +170,14 @@ class Bench:
     def run(
         self,
         *,
-        executor: str | type[Executor] = "local",
+        executor: str | type[Executor] | None = None,
         fail_fast: bool = False,
         budget: float | None = None,
         retries: int = 2,
         prior: Prior | None = None,
         **entries: Any,
     ) -> Summary:
+        executor = executor or self.executor
         options = {"timeout": entries.pop("timeout", None), "memory": entries.pop("memory", None)}
         name = executor if isinstance(executor, str) else "local"
         launcher = make_launcher(self.registry, name, jobs=self.slots, device="cpu", **options)

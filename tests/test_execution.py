@@ -3,11 +3,11 @@
 import re
 from pathlib import Path
 
-from harness import Bench, written_records
+from harness import Bench, InProcess, written_records
 
 
 def test_a_run_stores_one_record_for_each_planned_one(bench: Bench) -> None:
-    summary = bench.run(seeds=2, controls=["none", "untrained"])
+    summary = bench.run(executor=InProcess, seeds=2, controls=["none", "untrained"])
     assert (summary.done, summary.failures) == (6, [])
     records = bench.records()
     assert {(r["ssl"], r["seed"]) for r in records} == {
@@ -21,14 +21,14 @@ def test_a_run_stores_one_record_for_each_planned_one(bench: Bench) -> None:
 
 
 def test_a_second_run_does_nothing(bench: Bench) -> None:
-    bench.run()
-    again = bench.run()
+    bench.run(executor=InProcess)
+    again = bench.run(executor=InProcess)
     assert (again.done, again.done_before) == (0, 2)
     assert len(written_records(bench.store.root)) == 2
 
 
 def test_one_pretraining_serves_all_models_and_seeds(bench: Bench) -> None:
-    bench.run(seeds=3, controls=[])
+    bench.run(executor=InProcess, seeds=3, controls=[])
     assert sum("pretrain" in label for label in bench.watcher.begun) == 1
     assert sum("encode" in label for label in bench.watcher.begun) == 1
     assert sum("nearest" in label for label in bench.watcher.begun) == 3
@@ -37,9 +37,9 @@ def test_one_pretraining_serves_all_models_and_seeds(bench: Bench) -> None:
 def test_a_lost_representation_is_made_again_without_pretraining(bench: Bench) -> None:
     import shutil
 
-    bench.run(controls=[])
+    bench.run(executor=InProcess, controls=[])
     shutil.rmtree(bench.store.root / "artefacts" / "encode")
-    bench.run(controls=[], seeds=2)
+    bench.run(executor=InProcess, controls=[], seeds=2)
     assert [label.split()[1] for label in bench.watcher.begun] == ["encode", "projection"]
 
 
@@ -66,7 +66,7 @@ def test_a_job_that_reports_notices_its_deadline_itself(bench: Bench) -> None:
 
 
 def test_what_needs_a_failed_pretraining_fails_with_it_and_the_rest_goes_on(bench: Bench) -> None:
-    summary = bench.run(seeds=2, set={"projection": {"behave": "fail"}})
+    summary = bench.run(executor=InProcess, seeds=2, set={"projection": {"behave": "fail"}})
     records = {(record["ssl"], record["seed"]): record for record in bench.records()}
     assert records["none", 0]["status"] == records["none", 1]["status"] == "ok"
     for seed in (0, 1):
@@ -90,13 +90,13 @@ def test_fail_fast_stops_at_the_first_failure(bench: Bench) -> None:
 
 
 def test_a_collapsed_embedding_is_flagged(bench: Bench) -> None:
-    bench.run(controls=[], set={"projection": {"collapse": True}})
+    bench.run(executor=InProcess, controls=[], set={"projection": {"collapse": True}})
     (record,) = bench.records()
     assert "collapsed embedding" in record["flags"]
 
 
 def test_a_constant_prediction_is_flagged(bench: Bench) -> None:
-    bench.run(ssl=["none"], set={"nearest": {"constant": True}})
+    bench.run(executor=InProcess, ssl=["none"], set={"nearest": {"constant": True}})
     (record,) = bench.records()
     assert record["flags"] == ["constant prediction"]
 

@@ -207,7 +207,7 @@ def test_a_job_reads_the_cache_and_never_the_network(
     monkeypatch.setattr(socket.socket, "connect", lambda *arguments: pytest.fail("it asks the network"))
     outcome = run_job(step.to_job(store=str(tmp_path), cache=str(empty)), Limits())
     assert outcome.status == "failed"
-    assert outcome.error.startswith("wine is not in the cache (")
+    assert outcome.error.startswith("wine is not cached (")
 
 
 class Impatient(InProcess):

@@ -18,6 +18,12 @@ SMALL = {
 }
 
 
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    """No worker has to start here."""
+    return Bench(tmp_path / "results", inline=True)
+
+
 def steps(plan: Plan, kind: str) -> list[Step]:
     return [step for step in plan.steps.values() if step.kind == kind]
 

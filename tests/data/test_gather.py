@@ -21,6 +21,12 @@ N = 120
 
 
 @pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    """No worker has to start here."""
+    return Bench(tmp_path / "results", inline=True)
+
+
+@pytest.fixture
 def registry() -> Registry:
     return make_registry()
 

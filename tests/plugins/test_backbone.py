@@ -1,6 +1,7 @@
 """The two objectives by hand, and what becomes of a pretrained backbone."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,12 @@ from tabbench.testing import make_table
 
 COLUMNS = Columns(2, (), (3,))
 """Two numbers and a category with three codes."""
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    """No worker has to start here."""
+    return Bench(tmp_path / "results", inline=True)
 
 
 def test_reconstruction_is_squared_error_and_cross_entropy_over_all_entries() -> None:

@@ -599,7 +599,7 @@ def test_fetching_a_suite_loads_several_at_a_time_goes_on_after_a_failure_and_re
     folds = (np.arange(ROWS) % 3)[:, None]
     for number in world.suites[5]:
         changed = frame.assign(count=frame["count"] + number)
-        world.datasets.append(stand_in.Served(changed, "class", id=number, delay=1.0, truncated=number == 13))
+        world.datasets.append(stand_in.Served(changed, "class", id=number, delay=0.3, truncated=number == 13))
         world.tasks[number] = stand_in.ServedTask(number, "class", folds)
     with serve(world):
         first = CliRunner().invoke(app, ["fetch", "openml/s/5", "--jobs", "2"])

@@ -18,6 +18,12 @@ from tabbench.results.store import Store
 from tabbench.results.tabulate import tabulate
 
 
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    """No worker has to start here."""
+    return Bench(tmp_path / "results", inline=True)
+
+
 def record(number: int) -> dict[str, object]:
     return {
         "key": f"key{number}", "status": "ok", "ssl": "none", "model": "mlp", "data": "wine", "split": number,
@@ -89,7 +95,7 @@ def test_a_damaged_copy_gives_the_table_of_the_lines(folder: Path, tmp_path: Pat
 
 
 def test_a_damaged_line_is_named_and_its_job_is_run_again(tmp_path: Path) -> None:
-    bench = Bench(tmp_path / "results")
+    bench = Bench(tmp_path / "results", inline=True)
     bench.run(ssl=["none"])
     (file,) = (bench.store.root / "records").glob("*.jsonl")
     undisturbed = bench.stable_records()
@@ -97,7 +103,7 @@ def test_a_damaged_line_is_named_and_its_job_is_run_again(tmp_path: Path) -> Non
     file.write_text(text.replace('"score": 1.0', '"score": 0.9', 1))
     assert file.read_text() != text
     (bench.store.root / copy.NAME).unlink()
-    again = Bench(tmp_path / "results")
+    again = Bench(tmp_path / "results", inline=True)
     with pytest.warns(TabbenchWarning, match="its digest does not fit"):
         summary = again.run(ssl=["none"])
     assert summary.done == 1
@@ -129,7 +135,7 @@ def test_a_line_of_this_version_without_a_digest_is_not_believed() -> None:
 
 @pytest.mark.parametrize("name", ["train.npy", "test.npy", "step.json"])
 def test_a_damaged_artefact_is_set_aside_when_it_is_opened(tmp_path: Path, name: str) -> None:
-    bench = Bench(tmp_path / "results")
+    bench = Bench(tmp_path / "results", inline=True)
     bench.run(controls=[])
     (folder,) = (bench.store.root / "artefacts" / "encode").iterdir()
     path = folder / name
@@ -146,15 +152,15 @@ def damage(path: Path) -> None:
 @pytest.mark.parametrize("tuned", [{}, {"ssl_trials": 2, "trials": 2}], ids=["plain", "tuned"])
 @pytest.mark.parametrize("kind", ["encode", "pretrain"])
 def test_a_run_makes_damaged_artefacts_again(tmp_path: Path, kind: str, tuned: dict[str, Any]) -> None:
-    undisturbed = Bench(tmp_path / "undisturbed")
+    undisturbed = Bench(tmp_path / "undisturbed", inline=True)
     undisturbed.run(controls=[], seeds=2, **tuned)
-    bench = Bench(tmp_path / "results")
+    bench = Bench(tmp_path / "results", inline=True)
     bench.run(controls=[], seeds=1, **tuned)
     if kind == "pretrain":  # else nobody opens the encoder
         shutil.rmtree(bench.store.root / "artefacts" / "encode")
     for path in (bench.store.root / "artefacts" / kind).rglob("*.*"):
         if path.suffix in (".npy", ".safetensors"):
             damage(path)
-    summary = Bench(tmp_path / "results").run(controls=[], seeds=2, **tuned)
+    summary = Bench(tmp_path / "results", inline=True).run(controls=[], seeds=2, **tuned)
     assert (summary.done, summary.failures) == (1, [])
     assert bench.stable_records() == undisturbed.stable_records()
