@@ -53,12 +53,12 @@ def test_a_worker_on_a_gpu_asks_for_one() -> None:
 
 def test_a_driver_that_was_sent_away_asks_for_no_gpu_and_is_queued_again() -> None:
     config = settings(gpus=2, memory=64, partition="gpu", options="--constraint=v100 --exclusive")
-    script = driver_script(config, Path("/r"), ["tabbench", "run", "it's.toml"], Path("/home/me/my project"))
+    script = driver_script(config, Path("/r"), ["tabbench", "run", "it's.toml"], Path("/projects/my project"))
     assert "--gpus" not in script
     assert "--mem" not in script
     assert "#SBATCH --partition=gpu\n" in script
     assert "#SBATCH --exclusive\n" in script
-    assert "cd '/home/me/my project' || exit 67\n" in script
+    assert "cd '/projects/my project' || exit 67\n" in script
     assert """tabbench run 'it'"'"'s.toml' &\n""" in script
     assert "scontrol requeue $SLURM_JOB_ID" in script
 
