@@ -38,6 +38,7 @@ SCENARIOS = {
     "training": [
         "--ssl", "tjepa", "--model", "mlp", "--data", "wine", "--preset", "quick", "--seeds", "2",
         "--set", "tjepa.exp_epochs=600", "--set", "tjepa.exp_batch_size=32", "--set", "mlp.max_epochs=20",
+        "--set", "tjepa.checkpoint_seconds=0.1",
     ],
     "workers": [
         "--plugin", str(TOYS), "--ssl", "projection", "--model", "nearest", "--data", "wine", "--seeds", "6",
@@ -267,7 +268,7 @@ class Campaign:
 
 def is_training(results: Path, since: float) -> bool:
     """Whether a checkpoint was written after this time: one that is older may be of a training that was killed."""
-    for path in (results / "scratch").glob("*/*"):
+    for path in (results / "scratch").glob("*/checkpoint*"):
         with contextlib.suppress(OSError):
             if path.stat().st_mtime > since:
                 return True
@@ -390,13 +391,11 @@ def prepare(folder: Path) -> None:
     import torch
 
     import tabbench.cli.run
-    import tabbench.nn.pretext
     import tabbench.running.driver
     import tabbench.running.steps
     import tabbench.running.worker
 
     torch.set_num_threads(1)
-    tabbench.nn.pretext.CHECKPOINT_SECONDS = 0.1  # so that there is one to be hit
     install_moments(folder / "moment")
 
 
