@@ -8,7 +8,7 @@ from harness import Bench, tabbench
 
 from tabbench.errors import UsageError
 from tabbench.experiment.plan import Plan, Step
-from tabbench.running.forecast import Calibration, Timings
+from tabbench.running.forecast import PER_JOB, Calibration, Timings
 from tabbench.running.launch import make_launcher
 
 SMALL = {
@@ -189,6 +189,19 @@ def test_finetuning_can_be_measured_beforehand(bench: Bench, ssl: str) -> None:
     launcher = make_launcher(bench.registry, "local", jobs=1, threads=1, device="cpu")
     calibration = Calibration(plan, plan.steps.values()).measure(launcher, bench.store)
     assert all((seconds := calibration.of_job(step)) is not None and seconds > 0 for step in plan.steps.values())
+
+
+def test_what_there_is_no_time_to_measure_is_scaled_from_the_same_plugin_on_another_table(bench: Bench) -> None:
+    plan = bench.plan(ssl=["none"], model=["mlp"], data=["wine", "diabetes"], controls=[], set=small("mlp"))
+    calibration = Calibration(plan, plan.steps.values())
+    assert len(calibration.waiting) == 2
+    launcher = make_launcher(bench.registry, "local", jobs=1, threads=1, device="cpu")
+    calibration.measure(launcher, bench.store, seconds=0.0)  # one at a time: only the first begins
+    found = sorted(filter(None, (calibration.of_job(step) for step in plan.steps.values())))
+    wine, diabetes = 142 * 13, 354 * 10
+    assert len(calibration.measured) == 1
+    assert len(found) == 2
+    assert (found[1] - PER_JOB) / (found[0] - PER_JOB) == pytest.approx(diabetes / wine)
 
 
 # Labels.

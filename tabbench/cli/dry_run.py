@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def print_plan(
     """
     from tabbench.data.gather import expect_data
     from tabbench.experiment.plan import make_plan
-    from tabbench.running.forecast import Calibration, Timings
+    from tabbench.running.forecast import CALIBRATION_SECONDS, Calibration, Timings
     from tabbench.running.resources import jobs_at_a_time
     from tabbench.running.todo import what_to_do
 
@@ -50,7 +51,12 @@ def print_plan(
         print(f"skipped: {skipped}")
     jobs = sum(step.study.n_trials if step.study else 1 for step in todo.values())
     print(f"{jobs} job(s) to run, {len(plan.records)} record(s) in the end")
-    timings = Calibration(plan, todo.values()).measure(launcher, store) if calibrate else Timings(store, spec.preset)
+    timings = Timings(store, spec.preset)
+    if calibrate:
+        timings = calibration = Calibration(plan, todo.values())
+        trainings = f"a few epochs of {len(calibration.waiting)} training(s)"
+        print(f"timing {trainings}, for {CALIBRATION_SECONDS:.0f} s at most", file=sys.stderr)
+        calibration.measure(launcher, store)
     print(timings.describe(todo.values(), launcher.jobs or jobs_at_a_time(spec.threads)))
     described = launcher.describe(store)
     if described:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import statistics
 import tempfile
+import time
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
@@ -32,6 +34,8 @@ PER_JOB = 0.3
 """Seconds that a job takes beside its training."""
 TRAINING = 0.8
 """Share of rows that are for training."""
+CALIBRATION_SECONDS = 120.0
+"""Time after which no measurement begins. What was not measured is scaled from the same plugin on another table."""
 
 
 def trained_by(step: Step) -> Address:
@@ -120,34 +124,46 @@ class Calibration(Timings):
         """The trainings of the given steps of a plan are to be measured."""
         self.plan = plan
         self.measured: dict[str, float | None] = {}
-        jobs = [(job, step) for step in steps if (job := self._job(step)) is not None]
-        jobs.sort(key=lambda pair: pair[1].planned is not None)  # what is long comes first
-        self.waiting = {job.key: (job, step) for job, step in reversed(jobs)}
+        self.rates: dict[tuple[str, bool], list[float]] = {}
+        """Seconds per table cell of what was measured, by plugin and whether it is fine-tuned."""
+        jobs = {job.key: (job, step) for step in steps if (job := self._job(step)) is not None}
+        seen: Counter[tuple[str, bool]] = Counter()
+        order = {}
+        for key, (job, step) in jobs.items():
+            kin = _kin(CalibratePayload.from_json(job.payload))
+            order[key] = (seen[kin], step.planned is not None)  # every plugin once, what is long first
+            seen[kin] += 1
+        self.waiting = {key: jobs[key] for key in sorted(jobs, key=order.__getitem__, reverse=True)}
         """Jobs that have not begun, the next one last; each with a step that it is for."""
 
-    def measure(self, launcher: Launcher, store: Store) -> Self:
-        """Measure all, and wait for it."""
+    def measure(self, launcher: Launcher, store: Store, seconds: float = CALIBRATION_SECONDS) -> Self:
+        """Measure what this time allows, and wait for it."""
         with tempfile.TemporaryDirectory(prefix="tabbench-") as folder:
             # On this machine a dry run leaves nothing behind; the nodes of a cluster see the results folder only.
             executor = launcher(store if launcher.start.patience else Store(Path(folder)))
             try:
-                self._measure(executor)
+                self._measure(executor, time.monotonic() + seconds)
             finally:
                 executor.close()
         return self
 
-    def _measure(self, executor: Executor) -> None:
-        running: set[str] = set()
+    def _measure(self, executor: Executor, until: float) -> None:
+        running: dict[str, Job] = {}
         while self.waiting or running:
+            if self.measured and time.monotonic() > until:
+                self.waiting.clear()
             while self.waiting and len(running) < executor.slots and executor.room(CALIBRATE) > 0:
                 job = self.waiting.popitem()[1][0]
-                running.add(job.key)
+                running[job.key] = job
                 executor.submit(job)
             executor.expect({CALIBRATE: len(self.waiting)} if self.waiting else {})
             for event in executor.wait(1.0):
                 if event.outcome is not None and event.key in running:
-                    running.remove(event.key)
+                    payload = CalibratePayload.from_json(running.pop(event.key).payload)
                     self.take(event.key, event.outcome)
+                    seconds = self.measured[event.key]
+                    if seconds is not None:
+                        self.rates.setdefault(_kin(payload), []).append(seconds / _cells(payload.shape))
 
     def take(self, key: str, outcome: Outcome) -> None:
         """Take the end of a measurement; one that failed leaves its training unknown."""
@@ -186,7 +202,19 @@ class Calibration(Timings):
         if job is None:
             return 0.0
         seconds = self.measured.get(job.key)
+        if seconds is None and job.key not in self.measured:
+            payload = CalibratePayload.from_json(job.payload)
+            known = self.rates.get(_kin(payload))
+            seconds = statistics.median(known) * _cells(payload.shape) if known else None
         return None if seconds is None else seconds + PER_JOB
+
+
+def _kin(payload: CalibratePayload) -> tuple[str, bool]:
+    return payload.plugin.name if payload.plugin else "", payload.finetune
+
+
+def _cells(shape: Shape) -> int:
+    return shape.rows * (shape.n_numeric + shape.n_categorical)
 
 
 class Forecast:
