@@ -220,10 +220,13 @@ class Campaign:
         while sum(episode.signals.values()) < quota and len(done_records(results)) < len(expected):
             acted = time.time()
             time.sleep(choose.uniform(0.02, 3.0 if scenario == "workers" else 0.7))
+            drivers = self.revive(scenario, results, drivers)
             if scenario == "training" and choose.random() < IN_TRAINING:
-                wait_until_training(results, acted)
+                until = time.monotonic() + 30.0  # on a busy machine it takes seconds from a start to the first step
+                while time.monotonic() < until and not is_training(results, acted):
+                    time.sleep(0.05)
+                    drivers = self.revive(scenario, results, drivers)
             self.act(choose, drivers, results, episode, acted)
-            drivers = [pid if is_alive(pid) else self.start(scenario, results) for pid in drivers]
         self.token.unlink(missing_ok=True)
         for pid in drivers:
             if is_alive(pid) and finish(pid, 600) is None:
@@ -242,6 +245,10 @@ class Campaign:
 
     def start(self, scenario: str, results: Path) -> int:
         return start_driver(scenario, results, self.log, self.plugin)
+
+    def revive(self, scenario: str, results: Path, drivers: list[int]) -> list[int]:
+        """Start a driver for each that has died: a signal needs a moment to end its process."""
+        return [pid if is_alive(pid) else self.start(scenario, results) for pid in drivers]
 
     def act(self, choose: random.Random, drivers: list[int], results: Path, episode: Episode, before: float) -> None:
         """Do one thing to one driver or what is below it; count it if something was hit."""
@@ -273,13 +280,6 @@ def is_training(results: Path, since: float) -> bool:
             if path.stat().st_mtime > since:
                 return True
     return False
-
-
-def wait_until_training(results: Path, since: float) -> None:
-    """On a busy machine it takes seconds from a start to the first step."""
-    until = time.monotonic() + 30.0
-    while time.monotonic() < until and not is_training(results, since):
-        time.sleep(0.05)
 
 
 def hit(action: str, driver: int, choose: random.Random, pause: float) -> bool:
