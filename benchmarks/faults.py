@@ -393,7 +393,7 @@ def prepare(folder: Path) -> None:
     import tabbench.cli.run
     import tabbench.running.driver
     import tabbench.running.steps
-    import tabbench.running.worker
+    import tabbench.running.worker  # noqa: F401
 
     torch.set_num_threads(1)
     install_moments(folder / "moment")
