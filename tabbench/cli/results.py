@@ -1,4 +1,4 @@
-"""``tabbench results``: merge, check and clean up result folders."""
+"""``tabbench results``: merge, check, question and clean up result folders."""
 
 import json
 import sys
@@ -12,6 +12,7 @@ from tabbench.cli.text import printable
 from tabbench.errors import TabbenchError, UsageError
 
 if TYPE_CHECKING:
+    from tabbench.results.predictors import Prediction
     from tabbench.results.record import Record
 
 FINDINGS = 3
@@ -98,6 +99,72 @@ def _replay(record: "Record", folder: Path, plugins: list[Path], offline: bool) 
         return f"it cannot be run again: {error}"
     differing = [line for line in check_again(record, again) if not line.same]
     return "; ".join(f"{line.what} was {line.stored}, is {line.again}" for line in differing)
+
+
+@app.command("predictors")
+def predictors(
+    folders: Annotated[
+        list[Path] | None, typer.Argument(metavar="DIR...", help="Result folders; by default, results.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Which label-free score predicts downstream performance?
+
+    Encoders are put in order by each label-free score, and by the scores of a model that reads them. Kendall's tau says
+    how far the two orders agree: per table, on average, and with the scores shuffled among encoders. A tau within the
+    shuffled range says nothing.
+    """
+    from tabbench.results.predictors import predict_quality
+    from tabbench.results.store import Store
+
+    chosen = folders or [DEFAULT_RESULTS]
+    for folder in chosen:
+        if not (folder / "records").is_dir():
+            raise UsageError(f"{folder} is not a results folder: it has no folder 'records'")
+    found = predict_quality(record for folder in chosen for record in Store(folder).records())
+    if as_json:
+        print(json.dumps(found.to_json(), indent=1))
+    else:
+        print("\n".join(_describe(found)))
+
+
+def _describe(found: "Prediction") -> list[str]:
+    """A table of scores, and one of tables held out."""
+    from tabulate import tabulate
+
+    if not found.predictors:
+        return [
+            f"{found.results} result(s) with label-free scores. No answer yet: it takes three encoders on one split, "
+            "read by the same model"
+        ]
+    datasets = list(dict.fromkeys(name for each in found.predictors for name in each.by_dataset))
+    rows = [
+        [each.score, f"{each.tau:+.2f}", f"{each.low:+.2f} to {each.high:+.2f}", f"{each.p_value:.3f}", each.encoders]
+        + [f"{each.by_dataset[name]:+.2f}" if name in each.by_dataset else "-" for name in datasets]
+        for each in found.predictors
+    ]
+    heads = ["score", "tau", "shuffled", "p", "encoders", *datasets]
+    align = ["left", *["right"] * (len(heads) - 1)]
+    lines = tabulate(rows, heads, tablefmt="plain", colalign=align, disable_numparse=True).splitlines()
+    lines += ["", "Chosen on the other tables, tried on this one:"]
+    held = [
+        [each.dataset, each.score, "more" if each.sign > 0 else "less", f"{each.elsewhere:+.2f}", f"{each.here:+.2f}"]
+        for each in found.held_out
+    ]
+    if held:
+        heads = ["table", "score", "better", "tau elsewhere", "tau here"]
+        align = ["left", "left", "left", "right", "right"]
+        lines += tabulate(held, heads, tablefmt="plain", colalign=align, disable_numparse=True).splitlines()
+    else:
+        lines[-1:] = ["One table only: no table can be held out."]
+    return [
+        *lines,
+        "",
+        f"{found.results} results and trials. tau: Kendall's, averaged over models and splits of a table, then over "
+        "tables.",
+        "shuffled: the middle 95 % with the scores shuffled among the encoders of a split. pretext_loss compares "
+        "encoders of one method.",
+    ]
 
 
 @app.command("clean")

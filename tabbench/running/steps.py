@@ -81,6 +81,8 @@ class TrialResult:
     seconds: float
     value: float | None
     """Higher is better; None if there is no finite score."""
+    encoder_scores: EncoderScores | None = None
+    """For a pretraining: label-free scores of its encoder."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +176,7 @@ def pretrain(
         )
         about.write(folder)
     store.drop_scratch(key)
-    return TrialResult(seconds, about.probe)
+    return TrialResult(seconds, about.probe, about.scores)
 
 
 def _pretrain(method: Any, trained: bool, split: SplitData, context: Context) -> None:

@@ -1,0 +1,56 @@
+"""Which label-free score predicts downstream performance? Asked of the records of results folders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tabbench.contracts.metrics import LOWER_IS_BETTER
+from tabbench.results.record import Record
+from tabbench.results.statistics.predictors import HeldOut, Judged, Predictor, hold_out, rate_predictors
+
+WITHIN_METHOD = ("pretext_loss",)
+"""Scores whose size means something within one method only."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The answer of a set of records."""
+
+    predictors: list[Predictor]
+    held_out: list[HeldOut]
+    results: int
+    """Results and trials with label-free scores."""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def predict_quality(records: Iterable[Record]) -> Prediction:
+    """Compare the order of encoders by each label-free score with their order by downstream performance."""
+    judged = [found for record in records if (found := _judge(record)) is not None]
+    predictors = rate_predictors(judged, WITHIN_METHOD)
+    return Prediction(predictors, hold_out(predictors), len(judged))
+
+
+def _judge(record: Record) -> Judged | None:
+    """The encoder of a record; of a trial, as the probe sees it on validation rows."""
+    scores = record.encoder_scores
+    if record.status != "ok" or record.flags or scores is None or scores.rows == 0:
+        return None
+    split = (record.data_key, record.split, record.split_rule, record.rows_limit)
+    family = record.ssl.rpartition(":")[2]
+    if record.kind == "trial":
+        reader: tuple[Any, ...] = ("probe", record.study)
+        encoder: tuple[Any, ...] = (record.study, record.number)
+        quality = record.value
+    else:
+        reader = (record.model, record.protocol, record.labels, record.preset, record.seed)
+        encoder = (record.ssl, record.hashes.encoder if record.hashes else None)
+        sign = -1.0 if record.metric in LOWER_IS_BETTER else 1.0
+        quality = None if record.score is None else sign * record.score
+    if quality is None:
+        return None
+    known = {name: value for name, value in asdict(scores).items() if name != "rows"}
+    return Judged(record.data, split, reader, encoder, family, known, quality)
