@@ -54,6 +54,22 @@ def test_a_first_training_is_judged_by_its_pace() -> None:
     assert clock.left() == pytest.approx(40.0)
 
 
+def test_before_anything_is_done_what_waits_is_judged_by_the_pace_of_what_runs() -> None:
+    watch = Watch()
+    steps = [fit(key, "mlp") for key in "abcde"]
+    clock = Clock(watch, prior=lambda step: None)
+    clock.begin(steps, 2)
+    assert clock.left() is None
+    for step in steps[:2]:
+        clock.started(step.key, step)
+    assert clock.left() is None
+    watch.time = 10.0
+    clock.progress(Event("a", 20, 100))
+    clock.progress(Event("b", 25, 100))
+    # a needs 50 s in all and b 40 s, so the three that wait need 45 s each.
+    assert clock.left() == pytest.approx(40.0 + 3 * 45.0 / 2)
+
+
 def test_trainings_that_stop_early_are_expected_to_do_so_again() -> None:
     watch = Watch()
     clock = Clock(watch)

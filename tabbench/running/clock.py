@@ -149,17 +149,38 @@ class Clock:
     # Estimates.
 
     def left(self) -> float | None:
-        """Seconds until all is done, or None while nothing is known."""
-        if not self.done and self.prior is None and not any(job.first for job in self.begun.values()):
-            return None
+        """Seconds until all is done, or None while nothing is known.
+
+        A step is judged by jobs like it that are done; while there are none, by those that are running.
+        """
         running = {key: self._left(job) for key, job in self.begun.items()}
-        idle = sum(kind.count * (self.expected(kind.sample) or 0.0) for kind in self.pending.values() if kind.count)
+        paces = self._paces(running)
+        waiting = {kin: self._guess(each.sample, paces) for kin, each in self.pending.items() if each.count}
+        nothing_known = not paces and all(seconds is None for seconds in waiting.values()) and not any(running.values())
+        if nothing_known and (waiting or running):
+            return None
+        idle = sum(self.pending[kin].count * (seconds or 0.0) for kin, seconds in waiting.items())
         ends = Counter[Kin]()
         for key, job in self.begun.items():
             kin = kinship(job.step)[0]
             ends[kin] = max(ends[kin], running[key])  # type: ignore[assignment]
-        longest = max((self._chain(kin, ends, {}) for kin in {*self.pending, *ends}), default=0.0)
+        longest = max((self._chain(kin, ends, waiting, {}) for kin in {*self.pending, *ends}), default=0.0)
         return max((sum(running.values()) + idle) / self.slots, longest)
+
+    def _paces(self, running: Mapping[str, float]) -> dict[Kin, Done]:
+        """What running jobs will have taken, by their pace; of those that have reported."""
+        paces: dict[Kin, Done] = {}
+        for key, job in self.begun.items():
+            if job.first is not None:
+                for kin in kinship(job.step):
+                    paces.setdefault(kin, Done()).add(self.now() - job.at + running[key], size_of(job.step), 1.0)
+        return paces
+
+    def _guess(self, step: Step, paces: Mapping[Kin, Done]) -> float | None:
+        known = self.expected(step)
+        if known is not None:
+            return known
+        return next((self._scaled(paces[level], step) for level in kinship(step) if level in paces), None)
 
     def expected(self, step: Step) -> float | None:
         """Seconds of one job of a step; None if nothing is known."""
@@ -198,14 +219,17 @@ class Clock:
             return 0.0
         return min(((self._whole(after) or 0.0) + self._tail(after) for after in self.after.get(kin, ())), default=0.0)
 
-    def _chain(self, kin: Kin, ends: Mapping[Kin, float], known: dict[Kin, float]) -> float:
+    def _chain(
+        self, kin: Kin, ends: Mapping[Kin, float], waiting: Mapping[Kin, float | None], known: dict[Kin, float]
+    ) -> float:
         """Seconds of the longest chain of steps that begins with a kin."""
         if kin not in known:
             own = ends.get(kin, 0.0)
-            if kin in self.pending and self.pending[kin].count:
+            if kin in waiting:
                 trials = min(self.slots, BATCH) if self.pending[kin].sample.study is not None else self.slots
-                own += (self.expected(self.pending[kin].sample) or 0.0) * max(1.0, self.pending[kin].count / trials)
-            known[kin] = own + max((self._chain(each, ends, known) for each in self.after.get(kin, ())), default=0.0)
+                own += (waiting[kin] or 0.0) * max(1.0, self.pending[kin].count / trials)
+            after = (self._chain(each, ends, waiting, known) for each in self.after.get(kin, ()))
+            known[kin] = own + max(after, default=0.0)
         return known[kin]
 
     def _prior(self, step: Step, kin: Kin) -> float | None:
