@@ -1,7 +1,9 @@
 """``tabbench status`` shows what drivers do, while they do it."""
 
 import json
+import shlex
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -45,7 +47,7 @@ def test_a_run_is_seen_at_work_killed_and_done(tmp_path: Path) -> None:
     assert (one["alive"], one["ended"]) == (False, "")
     shown = tabbench("status", "--results", results).stdout
     assert "dead; last heard of" in shown
-    assert "run the same command to resume" in shown
+    assert f"  resume with: {shlex.join(['tabbench', *command[4:]])}\n" in shown
 
 
 def test_a_finished_run_says_how_it_ended_and_the_last_error(tmp_path: Path) -> None:
@@ -67,3 +69,70 @@ def test_a_folder_without_results_is_one_line(tmp_path: Path) -> None:
     done = tabbench("status", "--results", tmp_path / "nowhere")
     assert done.returncode == 2
     assert done.stderr.startswith("tabbench: No results in")
+
+
+def write(results: Path, **said: Any) -> None:
+    """What a driver left behind."""
+    (results / "drivers").mkdir(exist_ok=True)
+    now = time.time()
+    driver = {"id": "d", "host": socket.gethostname(), "pid": 2**22 + 1, "executor": "slurm", "started": now - 100,
+              "command": "tabbench run --ssl vime", "time": now, "total": 9, "done": 4, **said}  # fmt: skip
+    (results / "drivers" / f"{driver['id']}.json").write_text(json.dumps(driver))
+
+
+def lines_about(results: Path) -> list[str]:
+    """The text without its first two lines."""
+    return tabbench("status", "--results", results).stdout.splitlines()[2:]
+
+
+def test_a_driver_on_another_machine_is_judged_by_its_signs_of_life(tmp_path: Path) -> None:
+    now = time.time()
+    write(tmp_path, host="n7", time=now - 20, slots=2, ready=3, waiting_for="no node is free (Resources)",
+          jobs=[{"label": "wine/0 pretrain vime", "kind": "pretrain", "node": "n8", "since": now + 5, "step": 3,
+                 "total": 10}])  # fmt: skip
+    lines = lines_about(tmp_path)
+    assert lines[0].startswith(f"n7 {2**22 + 1}, --executor slurm: at work for 1 min 4")
+    assert lines[1:] == [
+        "  4 of 9 steps done, 0 failed",
+        "  1 running, 0 queued, 3 ready, 0 waiting for other steps; 2 at a time",
+        "    n8: wine/0 pretrain vime 3/10 (0.0 s)",
+        "  waiting: no node is free (Resources)",
+    ]
+    write(tmp_path, host="n7", time=now - 200, waiting_for="no node is free (Resources)")
+    lines = lines_about(tmp_path)
+    assert lines[0].startswith(f"n7 {2**22 + 1}, --executor slurm: probably dead; no sign of life for 3 min 2")
+    assert lines[1:] == ["  4 of 9 steps done, 0 failed", "  resume with: tabbench run --ssl vime"]
+
+
+def test_a_dead_driver_says_how_to_resume_unless_that_was_done(tmp_path: Path) -> None:
+    now = time.time()
+    write(tmp_path, time=now - 7200)
+    assert lines_about(tmp_path) == [
+        f"{socket.gethostname()} {2**22 + 1}, --executor slurm: dead; last heard of 2 h 0 min ago",
+        "  4 of 9 steps done, 0 failed",
+        "  resume with: tabbench run --ssl vime",
+    ]
+    write(tmp_path, id="e", started=now - 60, time=now - 3600, ended="done", done=9)
+    assert lines_about(tmp_path) == [
+        f"{socket.gethostname()} {2**22 + 1}, --executor slurm: done 1 h 0 min ago",
+        "  9 of 9 steps done, 0 failed",
+        "",
+        f"{socket.gethostname()} {2**22 + 1}, --executor slurm: dead; last heard of 2 h 0 min ago; resumed later",
+        "  4 of 9 steps done, 0 failed",
+    ]
+
+
+def test_of_many_drivers_that_have_ended_the_latest_are_shown(tmp_path: Path) -> None:
+    for number in range(8):
+        write(tmp_path, id=f"d{number}", pid=number, ended="done", started=1000.0 + number)
+    lines = lines_about(tmp_path)
+    assert [line.split()[1] for line in lines if "--executor" in line] == ["7,", "6,", "5,", "4,", "3,"]
+    assert lines[-1] == "and 3 more that ran earlier (all of them with --json)"
+    assert len(status(tmp_path)["drivers"]) == 8
+
+
+def test_records_from_elsewhere_have_no_driver(tmp_path: Path) -> None:
+    (tmp_path / "records").mkdir()
+    assert tabbench("status", "--results", tmp_path).stdout == (
+        f"{tmp_path}: records: none\nno driver is running here, and none has run here lately\n"
+    )

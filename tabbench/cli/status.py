@@ -1,6 +1,7 @@
 """``tabbench status``: what the drivers of a results folder are doing."""
 
 import json
+import socket
 import sys
 import time
 from collections import Counter
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 WATCH_EVERY = 5.0
 SHOWN_JOBS = 3
 """Jobs named per node; the rest are counted."""
+SHOWN_ENDED = 5
+"""Drivers shown that are no longer at work; the rest are counted."""
 
 
 def status(
@@ -72,7 +75,7 @@ class StatusShape(TypedDict):
 def describe(store: "Store", drivers: "list[Driver]") -> StatusShape:
     """Everything that is known, as JSON."""
     records = Counter(record.status for record in store.records() if record.kind == "result")
-    told = [{**asdict(driver), "alive": driver.is_alive(), "silent": max(0.0, time.time() - driver.time)}
+    told = [{**asdict(driver), "alive": driver.is_alive(), "silent": _since(driver.time)}
             for driver in drivers]  # fmt: skip
     alive = [driver for driver in told if driver["alive"]]
     lefts = [driver["left"] for driver in alive if driver["left"] is not None]
@@ -89,34 +92,50 @@ def describe(store: "Store", drivers: "list[Driver]") -> StatusShape:
 
 def as_text(about: StatusShape, drivers: "list[Driver]") -> list[str]:
     """The status as lines of text."""
-    from tabbench.running.clock import duration
-
     records = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in about["records"].items())
     lines = [f"{about['results']}: records: {records or 'none'}"]
     if not drivers:
-        return [*lines, "no driver has run here"]
-    for told, driver in zip(about["drivers"], drivers, strict=True):
-        lines += ["", f"{driver.host} {driver.pid}, --executor {driver.executor or '?'}: {_state(told)}"]
-        left = f", about {duration(driver.left)} left" if told["alive"] and driver.left is not None else ""
-        lines.append(f"  {driver.done} of {driver.total} steps done, {driver.failed} failed{left}")
-        if told["alive"]:
-            lines += _jobs(driver)
-        if driver.waiting_for:
-            lines.append(f"  waiting: {driver.waiting_for}")
-        if driver.last_error:
-            lines.append(f"  last error: {driver.last_error}")
+        return [*lines, "no driver is running here, and none has run here lately"]
+    ended, started_later = 0, set[str]()
+    for told, driver in zip(about["drivers"], drivers, strict=True):  # latest first
+        ended += not told["alive"]
+        if told["alive"] or ended <= SHOWN_ENDED:
+            lines += ["", *_driver(told, driver, resumed=driver.command in started_later)]
+        started_later.add(driver.command)
+    if ended > SHOWN_ENDED:
+        lines += ["", f"and {ended - SHOWN_ENDED} more that ran earlier (all of them with --json)"]
     return lines
 
 
-def _state(told: JsonObject) -> str:
+def _driver(told: JsonObject, driver: "Driver", *, resumed: bool) -> list[str]:
+    from tabbench.running.clock import duration
+
+    lines = [f"{driver.host} {driver.pid}, --executor {driver.executor or '?'}: {_state(told, resumed=resumed)}"]
+    left = f", about {duration(driver.left)} left" if told["alive"] and driver.left is not None else ""
+    lines.append(f"  {driver.done} of {driver.total} steps done, {driver.failed} failed{left}")
+    if told["alive"]:
+        lines += _jobs(driver)
+        if driver.waiting_for:
+            lines.append(f"  waiting: {driver.waiting_for}")
+    if driver.last_error:
+        lines.append(f"  last error: {driver.last_error}")
+    if not told["alive"] and driver.ended in ("", "interrupted") and driver.command and not resumed:
+        lines.append(f"  resume with: {driver.command}")
+    return lines
+
+
+def _state(told: JsonObject, *, resumed: bool) -> str:
     from tabbench.running.clock import duration
 
     if told["alive"]:
-        return f"at work for {duration(time.time() - told['started'])}"
+        return f"at work for {duration(_since(told['started']))}"
     ago = duration(told["silent"])
+    later = "; resumed later" if resumed else ""
     if told["ended"]:
-        return f"{told['ended']} {ago} ago"
-    return f"dead; last heard of {ago} ago; run the same command to resume"
+        return f"{told['ended']} {ago} ago{later if told['ended'] == 'interrupted' else ''}"
+    if told["host"] == socket.gethostname():
+        return f"dead; last heard of {ago} ago{later}"
+    return f"probably dead; no sign of life for {ago}{later}"
 
 
 def _jobs(driver: "Driver") -> list[str]:
@@ -138,4 +157,9 @@ def _job(job: "RunningJob") -> str:
     from tabbench.running.clock import duration
 
     progress = f" {job.step}/{job.total}" if job.total else ""
-    return f"{job.label}{progress} ({duration(time.time() - job.since)})"
+    return f"{job.label}{progress} ({duration(_since(job.since))})"
+
+
+def _since(then: float) -> float:
+    """Seconds; none if the clock of another machine is ahead of ours."""
+    return max(0.0, time.time() - then)

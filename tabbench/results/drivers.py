@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import secrets
+import shlex
 import socket
 import sys
 import threading
@@ -56,6 +57,7 @@ class Driver:
     pid: int
     executor: str
     command: str
+    """What was typed to start it; empty in a notebook."""
     started: float
     time: float
     """When it reported this, by its own clock."""
@@ -104,6 +106,15 @@ def _is_running(pid: int, started: float) -> bool:
         return False
 
 
+def own_command() -> str:
+    """How this process was started, as one would type it."""
+    program = Path(sys.argv[0])
+    if "ipykernel" in program.name:
+        return ""
+    is_ours = program.name == "__main__.py" and program.parent.name == "tabbench"
+    return shlex.join(["tabbench" if is_ours else program.name, *sys.argv[1:]])
+
+
 def read_drivers(root: Path) -> list[Driver]:
     """All known drivers of a results folder, latest first."""
     found = [read_driver(root, path.stem) for path in (root / "drivers").glob("*.json")]
@@ -129,7 +140,7 @@ class Presence:
         host, pid, now = socket.gethostname(), os.getpid(), time.time()
         stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now))
         self.id = f"{stamp}-{host}-{pid}-{secrets.token_hex(3)}"
-        self.state = Driver(self.id, host, pid, executor, " ".join(sys.argv), now, now)
+        self.state = Driver(self.id, host, pid, executor, own_command(), now, now)
         self.beats = 0
         self._lock = threading.Lock()
         self._stop = threading.Event()
