@@ -28,6 +28,7 @@ LAST_WORDS = 60.0
 """Seconds in which a job that must leave may write its checkpoint."""
 
 NEAR_END = "its SLURM job was near its time limit (slurm.time)"
+TOLD_TO_END = "SLURM ended its job: cancelled, preempted or out of time"
 
 
 class Agent:
@@ -54,11 +55,11 @@ class Agent:
     def start(self) -> WorkerProcess:
         log = self.folder / "logs" / f"{self.name}.worker.log"
         threads = int(os.environ.get("SLURM_CPUS_PER_TASK", "1"))
-        command = worker_command(log)
+        command = worker_command(log, ignore_term=True)  # SLURM sends it to us and to the worker
         return WorkerProcess(command, worker_environment(threads), log, self.news.put)
 
     def hear_signal(self, number: int, frame: object) -> None:
-        self.signalled = NEAR_END if number == signal.SIGUSR1 else "its SLURM job was preempted or cancelled"
+        self.signalled = NEAR_END if number == signal.SIGUSR1 else TOLD_TO_END
 
     def leave(self, why: str) -> None:
         if not self.leaving:
@@ -119,7 +120,11 @@ class Agent:
         for message in messages:
             if "hello" in message:
                 self.ready, self.failed_starts = True, 0
-            self.busy = self.busy and "outcome" not in message
+            if "outcome" in message:
+                self.busy = False
+                if self.signalled == TOLD_TO_END and message["outcome"]["status"] in ("failed", "killed"):
+                    # SLURM has signalled the job's own processes too: that is why.
+                    message["outcome"] = {"status": "lost", "error": TOLD_TO_END}
             if "gone" in message:
                 ended = self.restart(message["gone"])
         told = [message for message in messages if "gone" not in message]

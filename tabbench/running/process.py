@@ -34,9 +34,17 @@ Message = JsonObject
 """A line between driver and worker."""
 
 
-def worker_command(log: Path, python: str = sys.executable) -> list[str]:
-    """How a worker is started."""
-    return [python, "-P", "-m", "tabbench.running.worker", str(log)]
+def worker_command(log: Path, python: str = sys.executable, *, ignore_term: bool = False) -> list[str]:
+    """How a worker is started.
+
+    Args:
+        log: where it writes what jobs print.
+        python: the interpreter.
+        ignore_term: for schedulers that send SIGTERM to every process of a job at once: the worker stays until it is
+            told to leave, so that its job can write a checkpoint.
+    """
+    options = ["--ignore-term"] if ignore_term else []
+    return [python, "-P", "-m", "tabbench.running.worker", str(log), *options]
 
 
 def worker_environment(threads: int) -> dict[str, str]:

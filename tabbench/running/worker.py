@@ -1,7 +1,8 @@
-"""The process that runs jobs: ``python -m tabbench.running.worker LOGFILE``.
+"""The process that runs jobs: ``python -m tabbench.running.worker LOGFILE [--ignore-term]``.
 
 It imports torch once and runs one job after another, so that only the first waits for the import. What a job prints
-goes to the log file. The protocol is JSON, one object per line; docs/executors.md has it in full.
+goes to the log file. With ``--ignore-term``, SIGTERM does not end it: whoever started it says when to leave. The
+protocol is JSON, one object per line; docs/executors.md has it in full.
 
 On standard input:
 
@@ -25,6 +26,7 @@ import faulthandler
 import json
 import os
 import queue
+import signal
 import socket
 import sys
 import threading
@@ -43,6 +45,18 @@ REPORT_EVERY = 0.2
 """Seconds between progress messages: a fast training must not flood its driver."""
 SEE_WITHIN = 10.0
 """Seconds in which a file of another machine must have become visible."""
+
+
+def ignore_term() -> None:
+    """Let SIGTERM pass; but it still ends processes that jobs fork, as these inherit our handler."""
+    own = os.getpid()
+
+    def handle(number: int, frame: object) -> None:
+        if os.getpid() != own:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+    signal.signal(signal.SIGTERM, handle)
 
 
 def sees(path: Path) -> bool:
@@ -125,4 +139,6 @@ class Worker:
 
 
 if __name__ == "__main__":
+    if "--ignore-term" in sys.argv[2:]:
+        ignore_term()
     Worker(sys.argv[1]).run()
