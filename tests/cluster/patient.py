@@ -23,7 +23,7 @@ class Patient(SSLMethod):
         eat: int = 0
         """Megabytes to allocate in the third epoch."""
         trace: str = ""
-        """A file: each epoch, and with a gate each start, adds a line with where it ran."""
+        """A file: each epoch adds a line with where it ran. Another, NAME.starts, has such a line for each start."""
         gate: str = ""
         """A file without which the third epoch does not begin."""
 
@@ -37,8 +37,7 @@ class Patient(SSLMethod):
         assert context.scratch is not None
         checkpoint = context.scratch / "epoch.json"
         done = json.loads(checkpoint.read_text()) if checkpoint.exists() else 0
-        if self.config.gate:
-            self._leave_trace(done)
+        self._leave_trace(done, ".starts")
         for epoch in range(done, self.config.epochs):
             while self.config.gate and epoch == 2 and not Path(self.config.gate).exists():
                 time.sleep(0.1)
@@ -57,11 +56,11 @@ class Patient(SSLMethod):
             context.report(epoch + 1, self.config.epochs, loss=1.0 / (epoch + 1))
         self.trained[0] = self.config.epochs
 
-    def _leave_trace(self, epoch: int) -> None:
+    def _leave_trace(self, epoch: int, file: str = "") -> None:
         if self.config.trace:
             node = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
-            with Path(self.config.trace).open("a") as file:
-                file.write(f"{epoch} {node} {os.getpid()}\n")
+            with Path(f"{self.config.trace}{file}").open("a") as lines:
+                lines.write(f"{epoch} {node} {os.getpid()}\n")
 
     def encode(self, table: Table) -> Representation:
         return Representation(np.nan_to_num(table.numeric - self.mean).astype(np.float32))

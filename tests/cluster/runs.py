@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import psutil
 from harness import TOYS, stable
 
 from tabbench.results.record import Record
@@ -33,10 +34,14 @@ class Runs:
     def start(self, results: Path, *arguments: str | Path) -> subprocess.Popen[str]:
         return self.command(["run", "--results", results, *arguments])
 
+    def words(self, words: Sequence[str | Path]) -> list[str]:
+        """A command line with the settings of the cluster."""
+        return [sys.executable, "-P", "-m", "tabbench", *map(str, [words[0], "--offline", *self.options, *words[1:]])]
+
     def command(self, words: Sequence[str | Path]) -> subprocess.Popen[str]:
         """Start a command of tabbench that takes --executor and its settings."""
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "tabbench", *map(str, [words[0], "--offline", *self.options, *words[1:]])],
+            self.words(words),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -71,12 +76,36 @@ def wait_for(condition: Callable[[], Any], what: str, seconds: float = SECONDS) 
     raise AssertionError(f"not within {seconds:g} s: {what}")
 
 
+def within(seconds: float) -> float:
+    """What is promised for a machine that has time, as a limit for one that may be busy."""
+    return seconds * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
+def is_gone(pid: int) -> bool:
+    """Whether a process has ended, even if nobody has taken note of it yet."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
 def records(results: Path) -> list[Record]:
     return Store(results).records()
 
 
 def stable_records(results: Path) -> dict[str, Any]:
     return stable(records(results))
+
+
+def check_promises(
+    executor: str, folder: Path, variables: Mapping[str, str], *settings: str
+) -> subprocess.CompletedProcess[str]:
+    """``tabbench plugins check``; ``folder`` is one that the nodes see."""
+    sets = [word for setting in settings for word in ("--set", setting)]
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "tabbench", "plugins", "check", executor, *sets],
+        env={**os.environ, **variables}, cwd=folder, capture_output=True, text=True, timeout=SECONDS, check=False,
+    )  # fmt: skip
 
 
 class Gated:
@@ -110,14 +139,20 @@ class Gated:
     def open(self) -> None:
         self.gate.touch()
 
+    def finish(self, runs: Runs) -> subprocess.CompletedProcess[str]:
+        """Open the gate and let the run come to a good end."""
+        self.open()
+        done = runs.finish(self.process)
+        assert done.returncode == 0, done.stderr
+        assert {record.status for record in records(self.results)} == {"ok"}
+        return done
+
     def starts(self) -> list[int]:
         """Of each start, the epoch that it started after."""
-        seen: set[int] = set()
-        lines = trace(self.path)
-        return [epoch for epoch, _, pid in lines if pid not in seen and not seen.add(pid)]  # type: ignore[func-returns-value]
+        return [epoch for epoch, _, _ in trace(self.path.with_name("trace.starts"))]
 
 
 def trace(path: Path) -> list[tuple[int, str, int]]:
-    """(epoch, node, process) of every epoch that was trained; of each start, the epoch that it starts after."""
+    """(epoch, node, process) of every line."""
     lines = path.read_text().splitlines() if path.exists() else []
     return [(int(epoch), node, int(pid)) for epoch, node, pid in (line.split() for line in lines)]

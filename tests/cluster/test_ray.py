@@ -1,20 +1,16 @@
 """The Ray executor on a real Ray cluster of two nodes."""
 
-import os
 import signal
 import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 from cluster.ray import RayCluster
-from cluster.runs import MANY, PATIENT, RECORDS, Runs, records, stable_records, trace, wait_for
+from cluster.runs import MANY, RECORDS, Gated, Runs, check_promises, is_gone, records, stable_records, wait_for, within
 
 pytestmark = pytest.mark.slow
-SLOWLY = ("--set", "nearest.sleep=1")
 
 
 @pytest.fixture
@@ -43,10 +39,9 @@ def workers(results: Path) -> list[psutil.Process]:
     return found
 
 
-def patient(folder: Path, epochs: int, seconds: float) -> list[str | Path]:
-    settings = [f"patient.epochs={epochs}", f"patient.seconds={seconds}", f"patient.trace={folder / 'trace'}"]
-    sets = [word for setting in settings for word in ("--set", setting)]
-    return ["--plugin", PATIENT, "--ssl", "patient", "--model", "linear", "--data", "wine", "--controls", "", *sets]
+def actor_of(worker: int) -> psutil.Process:
+    """The actor that keeps a worker, with a keeper between them."""
+    return next(parent for parent in psutil.Process(worker).parents() if "ray::" in " ".join(parent.cmdline()))
 
 
 def test_records_are_those_of_a_local_run(ray: Runs, tmp_path: Path, at_home: dict[str, object]) -> None:
@@ -58,67 +53,68 @@ def test_records_are_those_of_a_local_run(ray: Runs, tmp_path: Path, at_home: di
 
 
 def test_the_executor_keeps_its_promises(ray_cluster: RayCluster, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "tabbench", "plugins", "check", "ray", "--set", f"address={ray_cluster.address}"],
-        env={**os.environ, **ray_cluster.variables}, cwd=tmp_path, capture_output=True, text=True, timeout=300,
-        check=False,
-    )  # fmt: skip
+    done = check_promises("ray", tmp_path, ray_cluster.variables, f"address={ray_cluster.address}")
     assert done.returncode == 0, done.stdout
 
 
 def test_a_worker_that_is_killed_costs_nothing_but_time(ray: Runs, tmp_path: Path) -> None:
-    run = ray.start(tmp_path, *MANY, *SLOWLY)
-    wait_for(lambda: records(tmp_path), "a first record")
-    workers(tmp_path)[0].kill()
-    done = ray.finish(run)
-    assert done.returncode == 0, done.stderr
-    assert [record.status for record in records(tmp_path)] == ["ok"] * RECORDS
+    gated = Gated(tmp_path)
+    gated.start(ray)
+    ((_, _, worker),) = gated.wait()
+    psutil.Process(worker).kill()
+    assert "killed, restarted" in gated.finish(ray).stderr
+    assert gated.starts() == [0, 2], "it goes on from its checkpoint"
 
 
-def test_jobs_of_a_node_that_dies_run_elsewhere(ray: Runs, ray_cluster: RayCluster, tmp_path: Path) -> None:
-    name = ray_cluster.add_node()
-    ray_cluster.wait_for_nodes(3)
-    run = ray.start(tmp_path, *MANY, *SLOWLY, "--jobs", "3")
-    wait_for(lambda: len(workers(tmp_path)) == 3 and records(tmp_path), "three workers at work")
-    ray_cluster.raylet(name).kill()
-    done = ray.finish(run)
-    ray_cluster.kill_node(name)
-    assert done.returncode == 0, done.stderr
-    assert [record.status for record in records(tmp_path)] == ["ok"] * RECORDS
+def test_a_pretraining_whose_actor_is_killed_goes_on_from_its_checkpoint(ray: Runs, tmp_path: Path) -> None:
+    gated = Gated(tmp_path)
+    gated.start(ray)
+    ((_, _, worker),) = gated.wait()
+    actor_of(worker).kill()
+    wait_for(lambda: is_gone(worker), "the worker ends with its actor")
+    assert "lost, restarted" in gated.finish(ray).stderr, "its place was taken away: that is not its fault"
+    assert gated.starts() == [0, 2]
 
 
-def test_a_pretraining_goes_on_from_its_checkpoint_on_another_node(
+def test_a_node_that_joins_late_is_used_and_when_it_dies_its_job_runs_elsewhere(
     ray: Runs, ray_cluster: RayCluster, tmp_path: Path
 ) -> None:
-    run = ray.start(tmp_path / "results", *patient(tmp_path, 8, 1.0))
-    (_, _, pid) = wait_for(lambda: len(trace(tmp_path / "trace")) >= 3 and trace(tmp_path / "trace"), "epochs")[0]
-    psutil.Process(pid).parent().kill()  # type: ignore[union-attr] # the actor: the worker dies with it
-    done = ray.finish(run)
-    assert done.returncode == 0, done.stderr
-    epochs = [epoch for epoch, _, _ in trace(tmp_path / "trace")]
-    assert epochs[-1] == 8
-    assert len(epochs) <= 9, "at most one epoch is trained twice"
-    assert len({pid for _, _, pid in trace(tmp_path / "trace")}) == 2
+    gated = Gated(tmp_path, "wine,diabetes,breast_cancer")
+    gated.start(ray)
+    first = gated.wait(2)
+    name = ray_cluster.add_node()
+    (late,) = {pid for _, _, pid in gated.wait(3)} - {pid for _, _, pid in first}
+    raylet = ray_cluster.raylet(name)
+    assert raylet in psutil.Process(late).parents(), "the third has its place on the new node"
+    raylet.kill()
+    wait_for(lambda: is_gone(late), "the worker ends with its node")
+    assert "lost, restarted" in gated.finish(ray).stderr
+    ray_cluster.kill_node(name)
+    assert gated.starts() == [0, 0, 0, 2], "one went on elsewhere from its checkpoint"
+    assert len(records(gated.results)) == 3
 
 
 def test_ctrl_c_ends_it_cleanly_and_the_next_run_goes_on(ray: Runs, tmp_path: Path) -> None:
-    run = ray.start(tmp_path, *MANY, *SLOWLY)
-    wait_for(lambda: records(tmp_path), "a first record")
+    gated = Gated(tmp_path, "wine,diabetes")
+    run = gated.start(ray)
+    gated.wait(2)
     run.send_signal(signal.SIGINT)
     assert ray.finish(run).returncode == 130
-    wait_for(lambda: not workers(tmp_path), "no worker left", 10)
-    done = ray.run(tmp_path, *MANY, *SLOWLY)
-    assert done.returncode == 0, done.stderr
-    assert len(records(tmp_path)) == RECORDS
+    wait_for(lambda: not workers(tmp_path), "no worker left", within(10))
+    gated.start(ray)
+    gated.finish(ray)
+    assert gated.starts() == [0, 0, 2, 2]
+    assert len(records(gated.results)) == 2
 
 
 def test_nothing_is_left_ten_seconds_after_the_driver_was_killed(ray: Runs, tmp_path: Path) -> None:
-    run = ray.start(tmp_path, *MANY, *SLOWLY)
-    wait_for(lambda: records(tmp_path), "a first record")
+    gated = Gated(tmp_path, "wine,diabetes")
+    run = gated.start(ray)
+    gated.wait(2)
     assert workers(tmp_path)
     run.kill()
     run.wait()
-    wait_for(lambda: not workers(tmp_path), "no worker left", 10)
+    wait_for(lambda: not workers(tmp_path), "no worker left", within(10))
 
 
 def test_two_drivers_share_the_work(ray: Runs, tmp_path: Path, at_home: dict[str, object]) -> None:
@@ -131,23 +127,12 @@ def test_two_drivers_share_the_work(ray: Runs, tmp_path: Path, at_home: dict[str
     assert len(lines) == RECORDS, "nothing was done twice"
 
 
-def test_a_node_that_joins_late_is_used(ray: Runs, ray_cluster: RayCluster, tmp_path: Path) -> None:
-    run = ray.start(tmp_path, *MANY, "--set", "nearest.sleep=4")
-    wait_for(lambda: len(workers(tmp_path)) == 2, "two workers")
-    name = ray_cluster.add_node()
-    wait_for(lambda: len(workers(tmp_path)) == 3, "a third worker", 60)
-    done = ray.finish(run)
-    ray_cluster.kill_node(name)
-    assert done.returncode == 0, done.stderr
-
-
 def test_a_gpu_that_nobody_has_is_said_at_once(ray: Runs, tmp_path: Path) -> None:
     for options in (["--set", "ray.gpus=1"], ["--device", "cuda"], ["--set", "ray.pretrain.gpus=1"]):
-        started = time.monotonic()
         done = ray.run(tmp_path, *MANY, *options)
         assert done.returncode == 2
         assert "no node of the Ray cluster has that" in done.stderr
-        assert time.monotonic() - started < 30
+        assert not list((tmp_path / "logs").glob("ray-*")), "it is said before any worker is asked for"
 
 
 def test_an_address_where_nobody_answers_is_one_line(ray: Runs, tmp_path: Path) -> None:
