@@ -115,6 +115,7 @@ HOSTILE: dict[str, tuple[Change, str]] = {
     "unknown setting": (settings(evil=1), "evil"),
     "wrong type": (settings(width="wide"), "width"),
     "huge width": (settings(width=10**13), "it does not hold an encoder that can be loaded"),
+    "width that would fit": (settings(width=10**9), "it does not hold an encoder that can be loaded"),
     "another width": (settings(width=8), "it does not hold an encoder that can be loaded"),
     "no columns": (schema(numeric=[], categorical=[], levels=[]), "it does not hold an encoder that can be loaded"),
     "other columns": (schema(numeric=["a", "z"]), "the table has no column 'z'"),

@@ -14,6 +14,8 @@ from tabbench.results.artefacts import DIGESTS, find_fault
 from tabbench.results.files import open_regular, read_json
 
 FILES = ("method.json", "state.safetensors")
+MODULES, COPIES = 2 * 2**30, 16
+"""Memory that loading may take: bytes for what a method imports and builds, and copies of the stored weights."""
 
 
 def check_encoder(folder: Path, entry: Entry, registry: Registry) -> None:
@@ -56,7 +58,7 @@ def load_encoder(folder: Path, entry: Entry, registry: Registry, device: str) ->
     """
     check_encoder(folder, entry, registry)
     method_class: type[SSLMethod] = registry.load(entry)
-    with refusing(f"--encoder {folder}: it does not hold an encoder that can be loaded"), _bounded_memory():
+    with refusing(f"--encoder {folder}: it does not hold an encoder that can be loaded"), _bounded_memory(folder):
         return method_class.load(folder, device)
 
 
@@ -73,8 +75,8 @@ def refusing(what: str) -> Iterator[None]:
 
 
 @contextmanager
-def _bounded_memory() -> Iterator[None]:
-    """Let allocations fail that the machine has no memory for: else the system would end this process, or others."""
+def _bounded_memory(folder: Path) -> Iterator[None]:
+    """Let allocations fail that no honest encoder of this size needs: settings in a file may ask for any width."""
     if sys.platform != "linux":
         yield
         return
@@ -84,7 +86,8 @@ def _bounded_memory() -> Iterator[None]:
 
     before = resource.getrlimit(resource.RLIMIT_DATA)
     used = psutil.Process().memory_info().data
-    limit = used + psutil.virtual_memory().available
+    stored = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
+    limit = used + min(psutil.virtual_memory().available, MODULES + COPIES * stored)
     if before[0] != resource.RLIM_INFINITY:
         limit = min(limit, before[0])
     try:
