@@ -29,6 +29,8 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")]
 
 EVIL = "<script>window.pwned = 1</script><img src=x onerror='window.pwned = 2'>"
+PATIENCE = 120_000
+"""Milliseconds that a step may take: a busy machine must not fail a test."""
 WIDE, PHONE = {"width": 1400, "height": 900}, {"width": 390, "height": 844}
 
 
@@ -82,7 +84,11 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     with playwright.sync_playwright() as started:
-        chromium = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        try:  # a container has no sandbox, and little shared memory
+            options = ["--no-sandbox", "--disable-dev-shm-usage"]
+            chromium = started.chromium.launch(executable_path=CHROMIUM, args=options, timeout=PATIENCE)
+        except playwright.Error as error:
+            pytest.skip(f"{CHROMIUM} does not start here: {str(error).splitlines()[0]}")
         yield chromium
         chromium.close()
 
@@ -94,6 +100,7 @@ class Opened:
         self.complaints: list[str] = []
         self.requests: list[str] = []
         context = browser.new_context(viewport=viewport, **options)
+        context.set_default_timeout(PATIENCE)
         self.page = context.new_page()
         self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
