@@ -127,12 +127,11 @@ def test_the_verdict_says_what_helped_and_how_much_of_it_is_training(tmp_path: P
         *scores("a", [0.80, 0.82, 0.84]), *scores("none", [0.60, 0.62, 0.64]),
         *scores("untrained:a", [0.70, 0.72, 0.74]),
     ])  # fmt: skip
-    headline = "Self-supervision helps here: in 1 comparison with raw features it helps once and never hurts."
+    headline = "Self-supervision helps here: the one comparison with raw features shows a gain."
     assert found.headline == headline
     # The error falls from 0.38 to 0.18: 52.6 %; the untrained encoder has half of that.
     assert found.sentences[1] == (
-        "a improves mlp on 1 of 1 table, by 0.2 in accuracy on average (52.6 % less error); its untrained encoder "
-        "explains 50 % of it."
+        "a improves mlp on wine, by 0.2 in accuracy (52.6 % less error); its untrained encoder explains 50 % of it."
     )
 
 
@@ -148,9 +147,9 @@ def test_the_verdict_does_not_speak_of_what_it_cannot_know(tmp_path: Path) -> No
     assert verdict(tmp_path / "c", []).headline == "No results to show yet."
     unclear = verdict(tmp_path / "d", [*scores("a", [0.8, 0.6, 0.7]), *scores("none", [0.7, 0.7, 0.7])])
     assert unclear.headline == (
-        "Self-supervision is not shown to help here: the one comparison with raw features shows no difference."
+        "Self-supervision is not shown to help here: the one comparison with raw features shows no clear difference."
     )
-    assert unclear.sentences[1] == "a is not shown to improve mlp on any of 1 table; no difference on average."
+    assert unclear.sentences[1] == "a is not shown to improve mlp on wine."
 
 
 def test_the_verdict_speaks_of_a_method_over_all_its_models_and_tables(tmp_path: Path) -> None:
@@ -163,18 +162,18 @@ def test_the_verdict_speaks_of_a_method_over_all_its_models_and_tables(tmp_path:
         *scores("b", [0.7, 0.6, 0.5], labels="10%"), *scores("none", [0.5, 0.6, 0.7], labels="10%"),
     ])  # fmt: skip
     assert found.headline == (
-        "Self-supervision helps in some places and hurts in others: in 9 comparisons with raw features it helps 4 "
-        "times, hurts 4 times, and is unclear once."
+        "Self-supervision helps in some places and hurts in others: of 9 comparisons with raw features, 4 show a gain, "
+        "4 a loss and 1 no clear difference."
     )
     assert found.sentences == [
         "Best average rank (frozen): 2 rows share it, untrained:a + linear among them, 1.00 among 8 rows; no other row "
         "comes close to them. Best without self-supervision: none + linear, 5.00.",
-        "a improves 2 models in 4 of 4 comparisons, by 0.2 in accuracy on average (52.6 % less error); its untrained "
-        "encoder is as good, so training adds nothing.",
-        "b improves 2 models in none of 4 comparisons and hurts in 4; on average 0.1 worse in accuracy (26.3 % more "
-        "error).",
+        "a helps in 4 of 4 comparisons (2 models, 2 tables), by 0.2 in accuracy on average (52.6 % less error); its "
+        "untrained encoder is as good, so training adds nothing.",
+        "b helps in none of 4 comparisons (2 models, 2 tables) and hurts in 4; on average 0.1 worse in accuracy "
+        "(26.3 % more error).",
     ], "the setting that all rows of a share is not part of their name"
-    assert found.more == ["b (10% labels) is not shown to improve mlp on any of 1 table; no difference on average."]
+    assert found.more == ["b (10% labels) is not shown to improve mlp on wine."]
 
 
 def test_settings_that_all_rows_share_are_told_once(tmp_path: Path) -> None:
@@ -271,9 +270,17 @@ def test_published_figures_stand_beside_ours_with_their_caveats(tmp_path: Path) 
     from tabbench.registry import make_registry
 
     fields = {"data": "california", "metric": "rmse", "test": {"rmse": 0.55, "rmse_std": 0.48}}
-    page, _ = make_page(write_records(tmp_path, [{"ssl": "tjepa", "score": 0.55, **fields}]), registry=make_registry())
+    records: list[dict[str, Any]] = [
+        {"ssl": "tjepa", "score": 0.55, "protocol": protocol, **fields} for protocol in ("frozen", "finetune")
+    ]
+    few = {"ssl": "tjepa", "score": 0.7, "labels": "10%", **fields, "test": {"rmse": 0.7, "rmse_std": 0.61}}
+    page, _ = make_page(write_records(tmp_path, [*records, few]), registry=make_registry())
+    (compared,) = re.findall(r"<h3>tjepa-paper</h3>.*?</table>", page)
     assert "0.480 / 0.468 (+0.012)" in page
     assert "standard deviations" in page
+    assert compared.count("<tr>") == 3, "published figures are of all labels: few stand beside none of them"
+    assert ">frozen</th>" in compared, "rows of two protocols are told apart"
+    assert '<a href="#published">Published</a>' in page
 
 
 def test_ten_thousand_records_take_less_than_ten_seconds_and_five_megabytes(tmp_path: Path) -> None:

@@ -72,6 +72,8 @@ def table(
     _check_choices(format=layout, ties=ties, missing=missing, common=common, by=by)
     if against is None:
         check_results(results)
+    elif by is not None:
+        raise UsageError("--against cannot be combined with --by")
     where = read_filters(data, ssl, model, protocol, labels)
     from tabbench.results.store import Store
 

@@ -13,6 +13,13 @@ from tabbench.values import Task
 CLASSIFICATION_METRICS = ("accuracy", "balanced_accuracy", "macro_f1", "auroc", "log_loss", "ece")
 REGRESSION_METRICS = ("rmse", "rmse_std", "mae", "r2")
 LOWER_IS_BETTER = frozenset({"log_loss", "ece", "rmse", "rmse_std", "mae"})
+UNIT_RANGE, POSITIVE = (0.0, 1.0), (0.0, np.inf)
+RANGES: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(("accuracy", "balanced_accuracy", "macro_f1", "auroc", "ece"), UNIT_RANGE),
+    **dict.fromkeys(("log_loss", "rmse", "rmse_std", "mae"), POSITIVE),
+    "r2": (-np.inf, 1.0),
+}
+"""Which values a score can have; an interval around a mean knows nothing of this."""
 CALIBRATION_BINS = 15
 """Bins of confidence, as in Guo et al. (ICML 2017)."""
 

@@ -21,11 +21,11 @@ class PublishedCell:
     protocol: str = ""
     """How the encoder was used: frozen, finetune or raw. Empty: comparable with every protocol."""
     labels: str = ""
-    """Number of labels, as in ``--labels``. Empty: comparable with every number."""
+    """Number of labels, as in ``--labels``. Empty: all of them."""
 
     def is_like(self, protocol: str, labels: str) -> bool:
         """Whether our results under a protocol, with a number of labels, answer the same question."""
-        return self.protocol in ("", protocol) and self.labels in ("", labels)
+        return self.protocol in ("", protocol) and (self.labels or "100%") == labels
 
 
 class Reference(ABC):

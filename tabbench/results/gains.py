@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tabbench.experiment.controls import NONE, UNTRAINED, untrained
 from tabbench.results.json_shapes import GainCellShape, GainRowShape, GainTableShape, LeftOut
+from tabbench.results.row_settings import split_settings
 from tabbench.results.selection import RAW, Filters, Selection, select_records
 from tabbench.results.statistics import Gain, GainSummary, paired_gain, summarise_gains
 from tabbench.results.tabulate import LOWER_IS_BETTER, Cell, Group, Row, collect_rows, group_order
@@ -132,18 +132,6 @@ def gains_of(selection: Selection, metric: str = "score", wanted: Collection[str
     found.sort(key=_order)
     datasets = [name for name in sorted(units) if any(name in row.cells for row in found)]
     return GainTable(selection.fidelity, datasets, units, found, selection.left_out)
-
-
-def setting_words(variant: str) -> list[str]:
-    """The settings of a row, one by one: ``tjepa.n_reg=0``."""
-    return re.split(r" (?=[\w-]+\.[\w.]+=)", variant) if variant else []
-
-
-def split_settings(variant: str, model: str) -> tuple[str, str]:
-    """The settings of a row: those of its method, and those of its model, which a raw row has too."""
-    words = setting_words(variant)
-    own = [word for word in words if word.startswith(f"{model}.")]
-    return " ".join(word for word in words if word not in own), " ".join(own)
 
 
 def _identity(row: Row, ssl: str, variant: str) -> tuple[Any, ...]:

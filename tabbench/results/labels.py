@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from tabbench.experiment.controls import NONE
-from tabbench.results.gains import split_settings
+from tabbench.results.row_settings import split_settings
 from tabbench.results.selection import ALL_LABELS
 from tabbench.results.statistics import LabelEquivalence, Place, label_equivalence
 from tabbench.results.tabulate import LOWER_IS_BETTER, Cell, Row, ScoreTable

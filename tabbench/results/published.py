@@ -119,6 +119,8 @@ def compare_with_published(
             row.recomputed_ranks = {key[0]: rank for key, rank in ranks.items() if key[1:] == place}
             for dataset in datasets:
                 row.cells[dataset] = _compare_cell(own_row, published.get((*place, dataset)), dataset)
+            if own_row is not None and not any(cell.published for cell in row.cells.values()):
+                row.published_rank, row.recomputed_ranks = None, {}  # of another protocol or number of labels
             rows.append(row)
     return PublishedComparison(table, entry.name, datasets, rows)
 

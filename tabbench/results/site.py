@@ -19,12 +19,10 @@ from tabbench.errors import TabbenchError, UsageError
 from tabbench.experiment.controls import NONE, UNTRAINED
 from tabbench.registry import Registry
 from tabbench.results.escaping import escape_html as escape
-from tabbench.results.formats import make_grid
-from tabbench.results.formats.layouts import to_html
 from tabbench.results.gains import gains_of
 from tabbench.results.merge import Merged, merge_results
 from tabbench.results.page import CHARTS, MORE
-from tabbench.results.page.document import chart, document, section
+from tabbench.results.page.document import board_section, chart, document, section
 from tabbench.results.page.evidence import environment_section, rows_section
 from tabbench.results.page.history import learning_curves
 from tabbench.results.page.verdict import make_verdict
@@ -122,14 +120,6 @@ def _data(selection: Selection, table: ScoreTable, *, curves: bool) -> PageData:
     return {"views": views, "curves": found, "tuning": {"studies": [], "of": 0}, "inspections": []}
 
 
-def _board(label: str, table: ScoreTable) -> str:
-    return (
-        '<div id="controls" class="controls" role="group" aria-label="Choose what the table shows"></div>'
-        '<p id="status" class="soft" role="status"></p>'
-        f'<div id="board" tabindex="0" role="region" aria-label="{escape(label)}">{to_html(make_grid(table))}</div>'
-    )
-
-
 def _charts(names: Sequence[str]) -> str:
     return "".join(chart(name, *CHARTS[name]) for name in names)
 
@@ -154,7 +144,7 @@ def _index(
     body = (
         f'<h1>Leaderboard</h1><p class="soft">{escape(verdict.headline)}</p>'
         + section("ranking", "Ranking", _ranking(table, data, links["method"]), RATING)
-        + section("table", "All rows", _board("Main table", table))
+        + section("table", "All rows", board_section("Main table", table))
         + _charts(("gains", "difference", "wins", "time"))
         + section("methods", "Methods", f'<ul class="cards">{cards}</ul>')
         + section("datasets", "Datasets", f'<ul class="cards">{sets}</ul>')
@@ -204,7 +194,7 @@ def _dataset_page(name: str, selection: Selection) -> str:
     counts = data_facts(table, name)
     body = (
         f'<h1>{escape(name)}</h1><ul class="facts">{counts}</ul>'
-        + section("table", "All rows", _board(f"Rows on {name}", table))
+        + section("table", "All rows", board_section(f"Rows on {name}", table))
         + _charts(("scores", "gains", "labels", "curves"))
         + section("rows", "Rows: how to reproduce each", rows_section(table, selection.records, []))
     )
@@ -232,7 +222,7 @@ def _method_page(name: str, selection: Selection, card: str) -> str:
     told = "".join(f"<li>{escape(text)}</li>" for text in [*verdict.sentences[1:], *verdict.more])
     body = (
         f'<h1>{escape(name)}</h1>{card}<ul class="verdict">{told}</ul>'
-        + section("table", "All rows", _board(f"Rows of {name}", table))
+        + section("table", "All rows", board_section(f"Rows of {name}", table))
         + _charts(("gains", "scores", "labels", "curves"))
         + section("rows", "Rows: how to reproduce each", rows_section(table, selection.records, []))
         + section("environment", "Machines and versions", environment_section(selection.records))

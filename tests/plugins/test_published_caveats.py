@@ -63,3 +63,6 @@ def test_a_published_figure_stands_beside_our_own_of_the_same_question_only() ->
     assert cell.is_like("frozen", "100%")
     assert not cell.is_like("finetune", "100%")
     assert not cell.is_like("frozen", "10%")
+    plain = PublishedCell("t", "a", "mlp", "CA", "rmse", 0.5)
+    assert plain.is_like("finetune", "100%")
+    assert not plain.is_like("frozen", "10%"), "who says nothing of labels had all of them"

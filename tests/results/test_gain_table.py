@@ -8,7 +8,8 @@ import pytest
 from harness import tabbench
 from made_records import scores, write_records
 
-from tabbench.results.gains import GainTable, split_settings, tabulate_gains
+from tabbench.results.gains import GainTable, tabulate_gains
+from tabbench.results.row_settings import split_settings
 from tabbench.results.selection import Filters
 
 

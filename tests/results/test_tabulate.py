@@ -8,8 +8,9 @@ from made_records import scores, write_records
 
 from tabbench.errors import UsageError
 from tabbench.results.formats.layouts import column_blocks
-from tabbench.results.formats.notes import score_notes
-from tabbench.results.formats.scores import score_grid
+from tabbench.results.formats.notes import left_out_notes, score_notes
+from tabbench.results.formats.scores import By, score_grid, score_lines
+from tabbench.results.json_shapes import LeftOut
 from tabbench.results.selection import Filters
 from tabbench.results.store import Store
 from tabbench.results.tabulate import Row, ScoreTable, tabulate
@@ -250,6 +251,29 @@ def test_an_axis_can_be_set_side_by_side(tmp_path: Path) -> None:
     assert texts(table, by="ssl") == [["mlp", "0.800", "0.600"], ["linear", "0.700", ""]]
 
 
+def test_with_an_axis_side_by_side_the_best_method_of_each_model_is_marked(tmp_path: Path) -> None:
+    lr = "linear.lr=1"
+    table = make(tmp_path, [
+        {"ssl": "a", "model": "mlp", "score": 0.8, "variant": "a.dim=8"}, {"ssl": "none", "model": "mlp", "score": 0.9},
+        {"ssl": "a", "model": "linear", "score": 0.7, "variant": f"a.dim=8 {lr}"},
+        {"ssl": "none", "model": "linear", "score": 0.6, "variant": lr},
+        {"ssl": "none", "model": "linear", "score": 0.5, "variant": "linear.lr=2"},
+    ], metric="score")  # fmt: skip
+
+    def places(by: By | None) -> dict[str, str]:
+        return {cell.text: cell.place for line in score_grid(table, by).lines for cell in line if "0." in cell.text}
+
+    whole = {"0.900": "best", "0.800": "second", "0.700": "", "0.600": "", "0.500": ""}
+    assert places(None) == whole
+    apart = {"0.900": "best", "0.800": "second", "0.700": "best", "0.600": "second", "0.500": ""}
+    assert places("model") == places("ssl") == apart, "a model with other settings is another model"
+    grid = score_grid(table, "model")
+    names = ["linear [linear.lr=1]", "linear [linear.lr=2]", "mlp"]
+    assert grid.headers == ["SSL", *(f"wine {name}\n(accuracy)" for name in names)], "what all rows share is left out"
+    assert [line[0].text for line in grid.lines] == ["none", "a"]
+    assert grid.notes[1:] == ["All rows of a: dim=8.", "Bold: the best SSL method with each model on each dataset."]
+
+
 def test_labels_side_by_side_come_with_their_worth_in_raw_labels(tmp_path: Path) -> None:
     raw = [(1, 0.5), (10, 0.7), (100, 0.9)]
     records: list[dict[str, Any]] = [{"labels": f"{share}%", "score": score} for share, score in raw]
@@ -292,6 +316,42 @@ def test_intervals_and_letters_where_asked_for(tmp_path: Path) -> None:
     assert "No rank groups: a row has 1 result (splits, summed over datasets); 6 are needed to tell rows apart." in (
         score_notes(alone)
     )
+
+
+def test_an_interval_ends_where_the_range_of_its_metric_does(tmp_path: Path) -> None:
+    records = [*scores("a", [0.9, 1.0]), *scores("a", [0.1, 0.5], data="ca", metric="rmse")]
+    table = make(tmp_path, records, ci=True)
+    # Two splits, t = 12.71: 0.95 +- 0.635 and 0.3 +- 2.541. No accuracy is above 1, no error below 0.
+    assert texts(table)[0][2:4] == ["0.300 [0.000, 2.841] (1)", "0.950 [0.315, 1.000] (1)"]
+    assert "Intervals end where the metric's range does." in score_grid(table).notes
+    low, high = (score_lines(table)[0].index(name) for name in ("low", "high"))
+    assert [(line[low], line[high]) for line in score_lines(table)[1:]] == [
+        (0.0, pytest.approx(2.841, abs=1e-3)),
+        (pytest.approx(0.315, abs=1e-3), 1.0),
+    ]
+    narrow = make(tmp_path / "narrow", scores("a", [0.5, 0.51]), ci=True)
+    assert not any("range" in note for note in score_grid(narrow).notes)
+
+
+def test_letters_are_explained_only_where_there_are_some(tmp_path: Path) -> None:
+    few = [{"ssl": ssl, "labels": labels, "split": k} for ssl in "ab" for labels, n in (("100%", 3), ("10%", 2))
+           for k in range(n)]  # fmt: skip
+    none = "No rank groups: rows have too few results (splits, summed over datasets) to tell them apart."
+    assert none in score_notes(make(tmp_path, few, ci=True))
+    some = [*few, *({"ssl": ssl, "data": f"d{d}", "split": k} for ssl in "ab" for d in range(3) for k in range(3))]
+    told = "Rows of a group that share a letter cannot be told apart (95 %, over datasets and splits)."
+    assert told in score_notes(make(tmp_path / "some", some, ci=True))
+
+
+def test_methods_that_are_skipped_for_one_reason_share_a_line() -> None:
+    pairs: list[LeftOut] = [
+        {"reason": "no", "ssl": ssl, "model": model, "protocol": "finetune"} for model in ("knn", "linear")
+        for ssl in ("abcdef" if model == "knn" else "a")
+    ]  # fmt: skip
+    assert left_out_notes(pairs) == [
+        "skipped: a, b, c, d and 2 more methods + knn (finetune): no",
+        "skipped: a + linear (finetune): no",
+    ]
 
 
 def test_a_record_without_a_score_breaks_no_table(tmp_path: Path) -> None:

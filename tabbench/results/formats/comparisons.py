@@ -8,7 +8,7 @@ from tabbench.results.formats.grid import Grid, Text, interval_text, unit_name
 from tabbench.results.formats.notes import left_out_notes, score_notes, settings_notes, variant_marks
 from tabbench.results.gains import GainRow, GainTable
 from tabbench.results.published import ComparedCell, PublishedComparison
-from tabbench.results.selection import ALL_LABELS
+from tabbench.results.selection import ALL_LABELS, RAW
 from tabbench.results.statistics import Gain, GainSummary
 
 
@@ -72,15 +72,25 @@ def gain_lines(made: GainTable) -> list[list[Any]]:
     return lines
 
 
-def compared_grid(made: PublishedComparison) -> Grid:
-    """``own / published (difference)`` in each cell."""
-    headers = ["SSL", "model", *made.datasets, "own rank", "printed rank", "recomputed rank"]
+def compared_grid(made: PublishedComparison, *, brief: bool = False) -> Grid:
+    """``own / published (difference)`` in each cell.
+
+    Args:
+        made: the comparison.
+        brief: without ranks, which are among all rows of each table, and without notes on our own table.
+    """
+    owns = [row.own for row in made.rows if row.own is not None]
+    names = ["SSL", "model"]
+    names += ["protocol"] * (len({own.protocol for own in owns} - {RAW}) > 1)
+    names += ["labels"] * bool({own.labels for own in owns} - {ALL_LABELS})
+    headers = [*names, *made.datasets, *([] if brief else ["own rank", "printed rank", "recomputed rank"])]
     lines: list[list[Text]] = []
     caveats: dict[str, int] = {}
     marks = variant_marks(made.table.rows)
     for row in made.rows:
         variant = "" if row.own is None else row.own.variant
         line = [f"{row.ssl} [{marks[variant]}]" if variant else row.ssl, row.model]
+        line += [getattr(row.own, name, "") for name in names[2:]]
         for name in made.datasets:
             cell = row.cells[name]
             mark = ""
@@ -88,13 +98,20 @@ def compared_grid(made: PublishedComparison) -> Grid:
                 mark = f" [{caveats.setdefault(cell.published.caveat, len(caveats) + 1)}]"
             line.append(_compared(cell) + mark)
         own_rank = None if row.own is None else row.own.average_rank
-        line += ["" if rank is None else f"{rank:.2f}" for rank in (own_rank, row.published_rank, row.recomputed_rank)]
+        ranks = [] if brief else [own_rank, row.published_rank, row.recomputed_rank]
+        line += ["" if rank is None else f"{rank:.2f}" for rank in ranks]
         lines.append([Text(text) for text in line])
     rules = made.table.convention
+    footnotes = [f"[{number}] {caveat}" for caveat, number in caveats.items()]
+    if brief:
+        shown = {row.own.variant for row in made.rows if row.own is not None}
+        told = [f"[{mark}] {variant}" for variant, mark in marks.items() if variant in shown and mark != variant]
+        return Grid(headers, lines, footnotes + told, len(names))
     notes = [f"own / published (difference), in the published unit; compared with {made.reference}."]
     notes += [f"Recomputed ranks: from the printed means, ties {rules['ties']}, missing cells {rules['missing']}."]
-    notes += [f"[{number}] {caveat}" for caveat, number in caveats.items()]
-    return Grid(headers, lines, notes + score_notes(made.table, with_spread=False))
+    return Grid(
+        headers, lines, notes + footnotes + score_notes(made.table, with_spread=False, ranked=False), len(names)
+    )
 
 
 def _compared(cell: ComparedCell) -> str:

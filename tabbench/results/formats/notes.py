@@ -5,6 +5,7 @@ from __future__ import annotations
 import string
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tabbench.results.json_shapes import LeftOut
@@ -12,6 +13,7 @@ from tabbench.results.selection import RAW, describe_budget
 from tabbench.results.tabulate import FEW_TEST_ROWS
 
 if TYPE_CHECKING:
+    from tabbench.results.row_settings import SharedSettings
     from tabbench.results.tabulate import Cell, Row, ScoreTable
 
 SHORT = 24
@@ -22,22 +24,52 @@ NAMED = 4
 """How many rows are named for each reason to leave records out."""
 
 
-def score_notes(made: ScoreTable, with_spread: bool = True) -> list[str]:
-    """Below a table of scores; ``with_spread`` if its cells show spread and ranks."""
+def score_notes(
+    made: ScoreTable, with_spread: bool = True, ranked: bool = True, settings: Sequence[str] | None = None
+) -> list[str]:
+    """Below a table of scores.
+
+    Args:
+        made: the table.
+        with_spread: cells show it.
+        ranked: cells show ranks too.
+        settings: what is said of the rows' settings; by default what the letters in their names stand for.
+    """
+    told = settings_notes(made.rows) if settings is None else settings
+    lines = [_about_cells(made, with_spread)] if made.rows else []
+    lines += [*_ranks(made), *_criteria(made)] if ranked else []
+    lines += [*told, *_groups(made), *_coverage(made), *_data_notes(made)]
+    return lines + left_out_notes(made.left_out)
+
+
+def board_notes(made: ScoreTable, settings: SharedSettings) -> list[str]:
+    """Below the main table of a page, which says by itself what cells show, and has a part on skipped pairs."""
+    left_out = [item for item in made.left_out if {"key", "records"} & item.keys()]
+    return score_notes(replace(made, left_out=left_out), with_spread=False, settings=settings.notes())
+
+
+def _ranks(made: ScoreTable) -> list[str]:
+    if not made.rows or made.metric != "rank":
+        return []
+    missing = {"last": "missing cells are ranked last", "skip": "missing cells are not ranked"}
+    return [
+        f"Ranks in parentheses: per dataset on means, ties get the {made.convention['ties']} rank, "
+        f"{missing[made.convention['missing']]}."
+    ]
+
+
+def _criteria(made: ScoreTable) -> list[str]:
+    """What letters mean, or why there are none."""
+    told = list(dict.fromkeys(made.criteria.values()))
+    if len(told) < 2:
+        return told
+    if any(row.rank_group for row in made.rows):
+        return ["Rows of a group that share a letter cannot be told apart (95 %, over datasets and splits)."]
+    return ["No rank groups: rows have too few results (splits, summed over datasets) to tell them apart."]
+
+
+def _groups(made: ScoreTable) -> list[str]:
     lines = []
-    if made.rows:
-        lines.append(_about_cells(made, with_spread))
-    if made.rows and made.metric == "rank" and with_spread:
-        rules = {"last": "missing cells are ranked last", "skip": "missing cells are not ranked"}
-        lines.append(
-            f"Ranks in parentheses: per dataset on means, ties get the {made.convention['ties']} rank, "
-            f"{rules[made.convention['missing']]}."
-        )
-    if len(made.criteria) > 1:
-        lines.append("Rows of a group that share a letter cannot be told apart (95 %, over datasets and splits).")
-    else:
-        lines += made.criteria.values()
-    lines += settings_notes(made.rows)
     if len({row.group for row in made.rows}) > 1:
         lines.append("Each group has its own ranks.")
     if len({row.group.protocol for row in made.rows}) > 1 and any(row.protocol == RAW for row in made.rows):
@@ -46,7 +78,7 @@ def score_notes(made: ScoreTable, with_spread: bool = True) -> list[str]:
         lines.append("* uses labels in its first stage: ranked separately from label-free rows.")
     if any(made.has_few_test_rows(name) for name in made.datasets):
         lines.append(f"† fewer than {FEW_TEST_ROWS} test rows: a single row changes the score a lot.")
-    return lines + _coverage(made) + _data_notes(made) + left_out_notes(made.left_out)
+    return lines
 
 
 def _data_notes(made: ScoreTable) -> list[str]:
@@ -149,13 +181,19 @@ def left_out_notes(left_out: Sequence[LeftOut]) -> list[str]:
 
 
 def skipped_pairs(left_out: Sequence[LeftOut]) -> list[str]:
-    """Pairs that took no part, and why."""
-    found = []
+    """Pairs that took no part, and why; methods that share model, place and reason are told together."""
+    methods: dict[tuple[str, ...], list[str]] = {}
     for item in left_out:
         if not {"key", "records"} & item.keys():
             labels = f"{item['labels']} labels" if item.get("labels") else ""
             place = ", ".join(filter(None, [item.get("protocol"), item.get("data"), labels]))
-            found.append(f"{item.get('ssl')} + {item.get('model')} ({place}): {item.get('reason')}")
+            hit = methods.setdefault((str(item.get("model")), place, str(item.get("reason"))), [])
+            hit += [name for name in [str(item.get("ssl"))] if name not in hit]
+    found = []
+    for (model, place, reason), hit in methods.items():
+        few = hit[:NAMED] if len(hit) > NAMED + 1 else hit
+        names = ", ".join(few) + (f" and {len(hit) - len(few)} more methods" if len(hit) > len(few) else "")
+        found.append(f"{names} + {model} ({place}): {reason}")
     return found
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from tabbench.contracts.metrics import RANGES
 from tabbench.results.formats.grid import Grid, Place, Text, figure, interval_text, number_style, unit_name
 from tabbench.results.formats.notes import score_notes, variant_marks
-from tabbench.results.gains import split_settings
 from tabbench.results.labels import equivalents
+from tabbench.results.row_settings import SharedSettings, split_settings
 from tabbench.results.selection import ALL_LABELS, SPLIT_RULE
 from tabbench.results.tabulate import Cell, Row, ScoreTable, labels_order
 
@@ -33,10 +35,11 @@ def score_grid(made: ScoreTable, by: By | None = None) -> Grid:
         made: the table.
         by: an axis that is set side by side: each dataset has one column per value of it.
     """
-    titles, naming = _naming(made, by)
-    lines = _lines(made, by, naming)
+    settings = SharedSettings(made.rows)
+    titles, naming = _naming(made, by, settings)
+    lines = _lines(made, by, naming, settings)
     values = sorted({value for line in lines for value in line.rows}, key=_value_order(by))
-    columns = [(value, name) for value in values for name in _datasets(made, by, value)]
+    columns = [(value, name) for value in values for name in _datasets(made, by, value, settings)]
     ranked = made.metric == "rank"
     headers = [*titles]
     for value in values:
@@ -44,7 +47,7 @@ def score_grid(made: ScoreTable, by: By | None = None) -> Grid:
         if ranked:
             headers.append(f"average rank\n{value}" if by else "average rank")
     equal = equivalents(made) if by == "labels" else {}
-    places = _places(made)
+    places = _places(made, by)
     body = []
     for line in lines:
         cells = [Text(name) for name in line.names]
@@ -56,13 +59,18 @@ def score_grid(made: ScoreTable, by: By | None = None) -> Grid:
                 cells.append(Text(_average(row)))
         body.append(cells)
     rules = frozenset(i for i in range(1, len(lines)) if lines[i].group != lines[i - 1].group)
-    notes = score_notes(made)
+    notes = score_notes(made, settings=settings.notes() if by in ("ssl", "model") else None)
+    if _is_cut(made):
+        notes.append("Intervals end where the metric's range does.")
+    if by in ("ssl", "model") and places:
+        ranks = " Ranks are among all rows." if ranked else ""
+        notes.append(f"Bold: the best SSL method with each model on each dataset.{ranks}")
     if equal:
         notes.append("In brackets: how many labels raw features need to reach the same score, by interpolation.")
     return Grid(headers, body, notes, len(titles), rules)
 
 
-def _naming(made: ScoreTable, by: By | None) -> tuple[list[str], list[Any]]:
+def _naming(made: ScoreTable, by: By | None, settings: SharedSettings) -> tuple[list[str], list[Any]]:
     """The columns that name a row, and how to fill them; an axis with one value needs no column."""
     marks = variant_marks(made.rows)
     several_budgets = len({row.budget for row in made.rows}) > 1
@@ -72,14 +80,11 @@ def _naming(made: ScoreTable, by: By | None) -> tuple[list[str], list[Any]]:
         trials = f" ({row.budget[0]} + {row.budget[1]} trials)" if several_budgets else ""
         return row.ssl + mark + trials + (" *" if row.uses_labels else "")
 
-    def own(name: str, settings: str) -> str:
-        return f"{name} [{settings}]" if settings else name
-
     columns: dict[str, Any] = {"SSL": ssl, "model": lambda row: row.model}
     if by == "ssl":
-        columns = {"model": lambda row: own(row.model, split_settings(row.variant, row.model)[1])}
+        columns = {"model": lambda row: _tagged(row.model, split_settings(row.variant, row.model)[1], settings)}
     if by == "model":
-        columns = {"SSL": lambda row: own(row.ssl, split_settings(row.variant, row.model)[0])}
+        columns = {"SSL": lambda row: _tagged(row.ssl, split_settings(row.variant, row.model)[0], settings)}
     if by != "protocol" and len({row.group.protocol for row in made.rows}) > 1:
         columns["protocol"] = lambda row: row.group.protocol if by == "ssl" else row.protocol
     if by != "labels" and {row.labels for row in made.rows} - {ALL_LABELS}:
@@ -93,7 +98,12 @@ def _naming(made: ScoreTable, by: By | None) -> tuple[list[str], list[Any]]:
     return list(columns), list(columns.values())
 
 
-def _lines(made: ScoreTable, by: By | None, naming: Sequence[Any]) -> list[_Line]:
+def _tagged(name: str, variant: str, settings: SharedSettings) -> str:
+    tag = settings.tag(variant)
+    return f"{name} [{tag}]" if tag else name
+
+
+def _lines(made: ScoreTable, by: By | None, naming: Sequence[Any], settings: SharedSettings) -> list[_Line]:
     found: dict[tuple[Any, ...], _Line] = {}
     for row in made.rows:
         group = row.group
@@ -108,33 +118,32 @@ def _lines(made: ScoreTable, by: By | None, naming: Sequence[Any]) -> list[_Line
         if by == "model":
             identity = (row.ssl, theirs)
         line = found.setdefault((*identity, row.budget, group), _Line([name(row) for name in naming], group))
-        line.rows[_axis_value(row, by)] = row
+        line.rows[_axis_value(row, by, settings)] = row
     # Rows come in order of their own group's ranks: lines of one group stay together.
     order = {group: number for number, group in enumerate(dict.fromkeys(line.group for line in found.values()))}
     return sorted(found.values(), key=lambda line: order[line.group])
 
 
-def _axis_value(row: Row, by: By | None) -> str:
+def _axis_value(row: Row, by: By | None, settings: SharedSettings) -> str:
     if by == "protocol":
         return row.group.protocol
     if by == "labels":
         return row.labels
     if by is None:
         return ""
-    settings = split_settings(row.variant, row.model)[0 if by == "ssl" else 1]
-    name = row.ssl if by == "ssl" else row.model
-    return f"{name} [{settings}]" if settings else name
+    own = split_settings(row.variant, row.model)[0 if by == "ssl" else 1]
+    return _tagged(row.ssl if by == "ssl" else row.model, own, settings)
 
 
 def _value_order(by: By | None) -> Any:
     return labels_order if by == "labels" else lambda value: (value != "frozen", value)
 
 
-def _datasets(made: ScoreTable, by: By | None, value: str) -> list[str]:
+def _datasets(made: ScoreTable, by: By | None, value: str, settings: SharedSettings) -> list[str]:
     """Datasets that some row with this value has."""
     if by is None:
         return made.datasets
-    rows = [row for row in made.rows if _axis_value(row, by) == value]
+    rows = [row for row in made.rows if _axis_value(row, by, settings) == value]
     return [name for name in made.datasets if any(row.cells[name].found for row in rows)]
 
 
@@ -152,11 +161,17 @@ def _average(row: Row | None) -> str:
     return f"{text} {row.rank_group}".rstrip()
 
 
-def _places(made: ScoreTable) -> dict[tuple[int, str], Place]:
-    """Which cells are the best and the second of their group and dataset."""
+def _places(made: ScoreTable, by: By | None) -> dict[tuple[int, str], Place]:
+    """Which cells are the best and the second of their group and dataset.
+
+    With methods or models side by side, of those that have the model in common: they are what a reader compares.
+    """
+    together: dict[tuple[Any, ...], list[Row]] = {}
+    for row in made.rows:
+        model = (row.model, split_settings(row.variant, row.model)[1]) if by in ("ssl", "model") else ()
+        together.setdefault((row.group, *model), []).append(row)
     found: dict[tuple[int, str], Place] = {}
-    for group in made.groups:
-        rows = [row for row in made.rows if row.group == group]
+    for rows in together.values():
         for name in made.datasets:
             found_ranks = {row.cells[name].rank for row in rows if row.cells[name].n}
             ranks = sorted(rank for rank in found_ranks if rank is not None)[:2]
@@ -170,18 +185,32 @@ def _places(made: ScoreTable) -> dict[tuple[int, str], Place]:
 def _cell(made: ScoreTable, row: Row | None, name: str, places: dict[tuple[int, str], Place], equivalent: str) -> Text:
     if row is None:
         return Text("")
-    text = cell_text(row.cells[name], made.metric == "rank", with_interval=bool(made.criteria))
+    text = cell_text(row.cells[name], made.metric == "rank", bool(made.criteria), made.units[name])
     return Text(f"{text} [{equivalent}]" if equivalent else text, places.get((id(row), name), ""))
 
 
-def cell_text(cell: Cell, ranked: bool, with_interval: bool = False) -> str:
-    """``0.812 ± 0.010 (1)``, and what the reader must know of an incomplete cell."""
+def _is_cut(made: ScoreTable) -> bool:
+    """Whether some interval reaches beyond the range of its metric."""
+    if not made.criteria:
+        return False
+    cells = [(cell.interval, name) for row in made.rows for name, cell in row.cells.items() if cell.n]
+    return any(_cut(made.units[name], each.low, each.high) != (each.low, each.high) for each, name in cells)
+
+
+def _cut(metric: str, low: float | None, high: float | None) -> tuple[float | None, float | None]:
+    """The ends of an interval, within the range of the metric: no accuracy is above 1."""
+    least, most = RANGES.get(metric, (-math.inf, math.inf))
+    return None if low is None else max(low, least), None if high is None else min(high, most)
+
+
+def cell_text(cell: Cell, ranked: bool, with_interval: bool = False, metric: str = "") -> str:
+    """``0.812 ± 0.010 (1)``, and what the reader must know of an incomplete cell; an interval within the range."""
     if cell.mean is None:
         return "not shared" if cell.found else "left out" if cell.incomplete else "-"
     style = number_style(cell.mean)
     text = figure(cell.mean, style)
     if with_interval:
-        text = interval_text(cell.mean, cell.interval.low, cell.interval.high)
+        text = interval_text(cell.mean, *_cut(metric, cell.interval.low, cell.interval.high))
     elif cell.std is not None:
         text += f" ± {cell.std:{style}}"
     if ranked and cell.rank is not None:
@@ -200,7 +229,8 @@ def score_lines(made: ScoreTable) -> list[list[Any]]:
         group = row.group
         for name in made.datasets:
             cell = row.cells[name]
-            ends = [cell.interval.low, cell.interval.high] if made.criteria else [None, None]
+            interval = cell.interval if made.criteria else None
+            ends = _cut(made.units[name], interval.low, interval.high) if interval else (None, None)
             lines.append([row.ssl, row.model, row.variant, row.protocol, row.labels, group.split_rule,
                           group.main_metric, group.weights, group.protocol, row.uses_labels, name, made.units[name],
                           cell.mean, cell.std, *ends, cell.n, len(cell.found), cell.expected, cell.rank,

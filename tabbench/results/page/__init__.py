@@ -9,20 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from tabbench.results.escaping import escape_html as escape
 from tabbench.results.files import read_json
-from tabbench.results.formats import make_grid
-from tabbench.results.formats.layouts import to_html
 from tabbench.results.gains import gains_of
 from tabbench.results.json_shapes import InspectionShape, RecordLine
 from tabbench.results.page import evidence
 from tabbench.results.page.commands import experiments_of
-from tabbench.results.page.document import chart, document, section
+from tabbench.results.page.document import board_section, chart, document, section
 from tabbench.results.page.history import learning_curves, tuning_history
 from tabbench.results.page.verdict import make_verdict
-from tabbench.results.page.views import Settings, is_control, label_worth, make_view
+from tabbench.results.page.views import is_control, label_worth, make_view
 from tabbench.results.selection import COLUMNS, Filters, Selection, fidelity_order, read_lines, select_from
 from tabbench.results.tabulate import ScoreTable, tabulate_records
 from tabbench.results.writing import check_place, write_file
@@ -112,8 +110,10 @@ def make_page(
         "tuning": tuning_history(trials, first.records),
         "inspections": stored_inspections(store),
     }
-    body = _body(store, first, tables[0], shown, _failed(results, selections), _published(tables[0], registry))
+    published = _published(tables[0], registry)
+    body = _body(store, first, tables[0], shown, _failed(results, selections), published)
     sections = [("table", "Table"), *((name, NAMES.get(name, title)) for name, (title, _) in CHARTS.items())]
+    sections += [("published", "Published")] * bool(published)
     sections += [("left-out", "Left out"), ("rows", "Rows"), ("evidence", "Evidence")]
     return document("tabbench report", body, data, sections), tables[0]
 
@@ -158,24 +158,16 @@ def _body(
     published: list[PublishedComparison],
 ) -> str:
     verdict = make_verdict(table, gains_of(selection))
-    grid = make_grid(table)
     sentences = _list(verdict.sentences, "verdict")
     others = "More: other methods, protocols and numbers of labels"
     more = f"<details><summary>{others}</summary>{_list(verdict.more, 'verdict')}</details>"
     limits = " ".join(verdict.limits)
-    board = (
-        '<div id="controls" class="controls" role="group" aria-label="Choose what the table shows"></div>'
-        '<p id="status" class="soft" role="status"></p>'
-        f'<div id="board" tabindex="0" role="region" aria-label="Main table">{to_html(_bare(grid))}</div>'
-        f'<p class="notes">{"<br>".join(escape(note) for note in [*grid.notes, *Settings(table.rows).notes()])}</p>'
-        '<p class="soft" id="plain">Sorting, filters and charts need JavaScript. The rest of this page does not.</p>'
-    )
     rows = evidence.rows_section(table, selection.records, experiments_of(store.root))
     parts = [
         f"<h1>{escape(verdict.headline)}</h1>{_facts(table, shown)}",
         sentences + (more if verdict.more else ""),
         f'<p class="soft limits">{escape(limits)}</p>' if limits else "",
-        section("table", "All rows", board),
+        section("table", "All rows", board_section("Main table", table)),
         *(chart(name, title, lead) for name, (title, lead) in CHARTS.items()),
     ]
     if published:
@@ -193,12 +185,6 @@ def _body(
 
 def _list(texts: Sequence[str], kind: str) -> str:
     return f'<ul class="{kind}">{"".join(f"<li>{escape(text)}</li>" for text in texts if text)}</ul>' if texts else ""
-
-
-def _bare(grid: Any) -> Any:
-    from dataclasses import replace
-
-    return replace(grid, notes=[])
 
 
 def _facts(table: ScoreTable, shown: list[RecordLine]) -> str:

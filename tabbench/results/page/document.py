@@ -13,6 +13,9 @@ from typing import Any
 from tabbench import __version__
 from tabbench.results.escaping import escape_html as escape
 from tabbench.results.escaping import json_values
+from tabbench.results.formats import make_grid
+from tabbench.results.formats.layouts import to_html
+from tabbench.results.tabulate import ScoreTable
 
 ASSETS = Path(__file__).parent / "assets"
 SCRIPTS = ("core", "inspection", "board", "charts", "main")
@@ -63,6 +66,17 @@ def section(anchor: str, title: str, body: str, lead: str = "", *, hidden: bool 
     return (
         f'<section id="{anchor}" aria-labelledby="{anchor}-title"{" hidden" if hidden else ""}>'
         f'<h2 id="{anchor}-title">{escape(title)}</h2>{told}{body}</section>'
+    )
+
+
+def board_section(label: str, table: ScoreTable) -> str:
+    """The main table: plain, with all its notes, until the script draws it and writes shorter ones."""
+    return (
+        '<div id="controls" class="controls" role="group" aria-label="Choose what the table shows"></div>'
+        '<p id="status" class="soft" role="status"></p>'
+        f'<div id="board" tabindex="0" role="region" aria-label="{escape(label)}">{to_html(make_grid(table))}</div>'
+        '<p id="notes" class="notes"></p>'
+        '<p class="soft" id="plain">Sorting, filters and charts need JavaScript. The rest of this page does not.</p>'
     )
 
 

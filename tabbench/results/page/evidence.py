@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tabbench.results.escaping import escape_html as escape
 from tabbench.results.files import read_json
-from tabbench.results.formats import make_grid
+from tabbench.results.formats.comparisons import compared_grid
 from tabbench.results.formats.layouts import to_html
 from tabbench.results.formats.notes import skipped_pairs
 from tabbench.results.page.commands import Experiment, repeat_command
 from tabbench.results.page.verdict import name_of
 from tabbench.results.published import PublishedComparison
+from tabbench.results.row_settings import SharedSettings
 from tabbench.results.selection import row_of
 from tabbench.results.tabulate import Row, ScoreTable
 
@@ -39,11 +41,12 @@ def published_section(compared: Sequence[PublishedComparison]) -> str:
     """Our figures beside published ones, where both have a cell."""
     blocks = []
     for made in compared:
-        grid = make_grid(made)
-        table = to_html(grid).replace('<p class="notes">', '<p class="notes small">')
+        grid = compared_grid(made, brief=True)
+        notes = "<br>".join(map(escape, grid.notes))
         blocks.append(
             f'<h3>{escape(made.reference)}</h3><div class="wide" tabindex="0" role="region" '
-            f'aria-label="{escape(made.reference)}">{table}</div>'
+            f'aria-label="{escape(made.reference)}">{to_html(replace(grid, notes=[]))}</div>'
+            f'<p class="notes small">{notes}</p>'
         )
     return "".join(blocks)
 
@@ -91,13 +94,14 @@ def rows_section(table: ScoreTable, records: Records, experiments: Sequence[Expe
     for record in records:
         by_row.setdefault(row_of(record), []).append(record)
     shown: set[tuple[Any, ...]] = set()
+    settings = SharedSettings(table.rows)
     parts = []
     for row in table.rows:
         name = (row.ssl, row.model, row.variant, *row.budget, row.protocol, *row.group[1:])
         if name in shown:  # a raw row stands in the group of each protocol
             continue
         shown.add(name)
-        parts.append(_row_details(row, by_row.get(name, []), experiments))
+        parts.append(_row_details(row, by_row.get(name, []), experiments, settings))
     return "".join(parts)
 
 
@@ -107,7 +111,7 @@ def row_id(row: Row) -> str:
     return "row-" + "-".join("".join(c if c.isascii() and c.isalnum() else "_" for c in word) for word in words)
 
 
-def _row_details(row: Row, records: Records, experiments: Sequence[Experiment]) -> str:
+def _row_details(row: Row, records: Records, experiments: Sequence[Experiment], settings: SharedSettings) -> str:
     command = repeat_command(row, records, experiments)
     facts = [("command", f"<code>{escape(command)}</code>")]
     if records:
@@ -120,7 +124,7 @@ def _row_details(row: Row, records: Records, experiments: Sequence[Experiment]) 
             ("evidence", _evidence(records)),
         ]
     lines = "".join(f"<dt>{name}</dt><dd>{body}</dd>" for name, body in facts)
-    summary = f"<summary>{escape(name_of(row))}</summary>"
+    summary = f"<summary>{escape(name_of(row, settings))}</summary>"
     return f'<details class="row" id="{row_id(row)}">{summary}<dl>{lines}</dl></details>'
 
 
@@ -181,12 +185,16 @@ def environment_section(records: Records) -> str:
     for record in records:
         about = json.loads(record["environment"] or "{}")
         versions = ", ".join(f"{name} {version}" for name, version in sorted(about.get("versions", {}).items()))
-        text = f"Python {about.get('python')} on {about.get('platform')}, device {about.get('device')}, " + (
-            f"{about.get('threads')} thread(s): {versions}"
-        )
+        threads = f"{about.get('threads')} thread{'s' * (about.get('threads') != 1)}"
+        text = f"Python {about.get('python')} on {about.get('platform')}, device {about.get('device')}, {threads}: "
+        text += versions
         found[text] = found.get(text, 0) + 1
     lines = sorted(found.items(), key=lambda item: -item[1])[:50]
-    return "<ul>" + "".join(f"<li>{escape(text)} ({count} records)</li>" for text, count in lines) + "</ul>"
+    return (
+        "<ul>"
+        + "".join(f"<li>{escape(text)} ({count} record{'s' * (count != 1)})</li>" for text, count in lines)
+        + "</ul>"
+    )
 
 
 def experiments_section(folder: Path) -> str:

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tabbench.experiment.controls import untrained
-from tabbench.results.formats.grid import unit_name
-from tabbench.results.gains import GainRow, GainTable, split_settings
-from tabbench.results.page.views import Settings, group_title, is_control
+from tabbench.results.formats.grid import figure, unit_name
+from tabbench.results.gains import GainRow, GainTable
+from tabbench.results.page.views import group_title, is_control
+from tabbench.results.row_settings import SharedSettings, split_settings
 from tabbench.results.selection import ALL_LABELS, FROZEN, RAW
 from tabbench.results.statistics import Gain, summarise_gains
-from tabbench.results.tabulate import Row, ScoreTable
+from tabbench.results.tabulate import LOWER_IS_BETTER, Row, ScoreTable
 
 SHOWN = 3
 """Methods whose sentence is seen at once."""
@@ -35,7 +36,7 @@ def make_verdict(table: ScoreTable, gains: GainTable) -> Verdict:
     if not table.rows:
         return Verdict("No results to show yet.", [], [], [])
     methods = [row for row in gains.rows if not row.is_control]
-    alike = Settings(table.rows)
+    alike = SharedSettings(table.rows)
     sentences = [_leader(table, alike)] if len(table.rows) > 1 else []
     ordered = _bundles(methods)
     told = [_method(bundle, gains, alike) for bundle in ordered]
@@ -46,7 +47,7 @@ def make_verdict(table: ScoreTable, gains: GainTable) -> Verdict:
 def tell(gains: GainTable) -> list[str]:
     """The same in lines for a terminal: the headline, and a sentence for each method; none without a method."""
     methods = [row for row in gains.rows if not row.is_control]
-    alike = Settings([row.row for row in gains.rows])
+    alike = SharedSettings([row.row for row in gains.rows])
     return [_headline(methods), *(_method(rows, gains, alike) for rows in _bundles(methods))] if methods else []
 
 
@@ -74,33 +75,39 @@ def _headline(methods: list[GainRow]) -> str:
         )
     helps, hurts = verdicts["helps"], verdicts["hurts"]
     if not helps and not hurts:
-        shown = "the one comparison with raw features shows no difference"
+        shown = "the one comparison with raw features shows no clear difference"
         if total > 1:
-            shown = f"none of {total} comparisons with raw features shows a difference"
+            shown = f"none of {total} comparisons with raw features shows a clear difference"
         return f"Self-supervision is not shown to help here: {shown}."
-    unclear = total - helps - hurts
-    parts = [f"helps {_times(helps)}" if helps else "never helps", f"hurts {_times(hurts)}" if hurts else "never hurts"]
-    parts += [f"is unclear {_times(unclear)}"] if unclear else []
-    listed = f"{', '.join(parts[:-1])}{',' * (len(parts) > 2)} and {parts[-1]}"
-    tail = f"in {_comparisons(total)} with raw features it {listed}."
+    tail = _counted(helps, hurts, total)
     if helps and helps >= 2 * hurts:
         how = "helps here" if helps > total / 2 else "helps in some places"
     elif hurts > max(helps, total / 4):
         how = "does more harm than good here"
     else:
         how = "is not shown to help here" if not helps else "helps in some places and hurts in others"
-    return f"Self-supervision {how}: {tail}"
+    return f"Self-supervision {how}: {tail}."
 
 
-def _comparisons(count: int) -> str:
-    return "1 comparison" if count == 1 else f"{count} comparisons"
+def _counted(helps: int, hurts: int, total: int) -> str:
+    """``of 18 comparisons with raw features, 11 show a gain, 1 a loss and 6 no clear difference``."""
+    outcomes = {"a gain": helps, "a loss": hurts, "no clear difference": total - helps - hurts}
+    found = {name: count for name, count in outcomes.items() if count}
+    if len(found) == 1:
+        who = {1: "the one comparison", 2: "both comparisons"}.get(total, f"all {total} comparisons")
+        return f"{who} with raw features {'shows' if total == 1 else 'show'} {next(iter(found))}"
+    parts = [f"{count} {name}" for name, count in found.items()]
+    parts[0] = parts[0].replace(" ", " shows " if next(iter(found.values())) == 1 else " show ", 1)
+    if not helps:
+        parts = ["none shows a gain", parts[0], *parts[1:]]
+    return f"of {total} comparisons with raw features, {_listed(parts)}"
 
 
-def _times(count: int) -> str:
-    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+def _listed(parts: Sequence[str]) -> str:
+    return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
 
 
-def name_of(row: Row, settings: Settings | None = None) -> str:
+def name_of(row: Row, settings: SharedSettings | None = None) -> str:
     """``tjepa + mlp``, with what is unusual about it; settings that all its like share are left out, if given."""
     unusual = [row.protocol] if row.protocol not in (FROZEN, "raw") else []
     unusual += [f"{row.labels} labels"] if row.labels != ALL_LABELS else []
@@ -109,7 +116,7 @@ def name_of(row: Row, settings: Settings | None = None) -> str:
     return f"{row.ssl} + {row.model}" + (f" ({', '.join(unusual)})" if unusual else "")
 
 
-def _leader(table: ScoreTable, alike: Settings) -> str:
+def _leader(table: ScoreTable, alike: SharedSettings) -> str:
     first = table.rows[0]
     if first.average_rank is None:
         return ""
@@ -118,23 +125,35 @@ def _leader(table: ScoreTable, alike: Settings) -> str:
     name = name_of(first, alike)
     who = name if len(level) == 1 else f"{len(level)} rows share it, {name} among them"
     where = f" ({group_title(first.group)})" if len(table.groups) > 1 else ""
-    text = f"Best average rank{where}: {who}, {first.average_rank:.2f} among {len(group)} rows"
-    if not first.rank_group:
-        return f"{text}; too few results to tell rows apart."
+    text = f"{_best(table)}{where}: {who}, {_value(first, table)} among {len(group)} rows"
     tied = sum(1 for row in group if row not in level and set(row.rank_group) & set(first.rank_group))
     it = "it" if len(level) == 1 else "them"
     others = f"{'one other row' if tied == 1 else f'{tied} other rows'} cannot be told apart from {it}"
-    if not tied:
+    if not first.rank_group:
+        others = "too few results to tell rows apart"
+    elif not tied:
         others = f"no other row comes close to {it}"
     elif tied == len(group) - len(level):
         others = "the rows cannot be told apart"
     raw = next((row for row in group if row.protocol == RAW and row.average_rank is not None), None)
     if raw is None or raw in level:
         return f"{text}; {others}."
-    return f"{text}; {others}. Best without self-supervision: {name_of(raw, alike)}, {raw.average_rank:.2f}."
+    return f"{text}; {others}. Best without self-supervision: {name_of(raw, alike)}, {_value(raw, table)}."
 
 
-def _method(rows: Sequence[GainRow], gains: GainTable, alike: Settings) -> str:
+def _best(table: ScoreTable) -> str:
+    """What the best row has: on one dataset a score says more than a rank."""
+    if len(table.datasets) > 1:
+        return "Best average rank"
+    unit = table.units[table.datasets[0]]
+    return f"{'Lowest' if unit in LOWER_IS_BETTER else 'Highest'} {unit_name(unit)}"
+
+
+def _value(row: Row, table: ScoreTable) -> str:
+    return f"{row.average_rank:.2f}" if len(table.datasets) > 1 else figure(row.cells[table.datasets[0]].mean)
+
+
+def _method(rows: Sequence[GainRow], gains: GainTable, alike: SharedSettings) -> str:
     """A method with one model or several, within a group: where it helps, by how much, and what training adds."""
     row = rows[0].row
     cells = [(each, name, gain) for each in rows for name, cell in each.cells.items() if (gain := cell.to_none)]
@@ -144,27 +163,37 @@ def _method(rows: Sequence[GainRow], gains: GainTable, alike: Settings) -> str:
     who = row.ssl + (f" ({', '.join(unusual)})" if unusual else "")
     if not cells:
         return f"{who} has no raw row to compare with."
-    models = {each.row.model for each in rows}
-    what = row.model if len(models) == 1 else f"{len(models)} models"
-    count = len(cells)
-    where = f"{count} comparison{'s' * (count != 1)}" if len(rows) > 1 else f"{count} table{'s' * (count != 1)}"
-    on = "in" if len(rows) > 1 else "on"
-    summary = summarise_gains(gain for _, _, gain in cells)
-    if summary.not_estimable == count:
-        better = sum(1 for _, _, gain in cells if gain.mean is not None and gain.mean > 0)
-        text = f"{who} scores better than raw features with {what} {on} {better} of {where}"
-    elif summary.helped:
-        text = f"{who} improves {what} {on} {summary.helped} of {where}"
-        text += f" and hurts {on} {summary.hurt}" if summary.hurt else ""
-    elif summary.hurt:
-        text = f"{who} improves {what} {on} none of {where} and hurts {on} {summary.hurt}"
-    else:
-        text = f"{who} is not shown to improve {what} {on} any of {where}"
-    text += _size(
-        [gain for _, _, gain in cells], {gains.units[name] for _, name, _ in cells}, summary.percent, summary.helped > 0
-    )
-    certain = summary.helped or summary.not_estimable == count
+    found = [gain for _, _, gain in cells]
+    summary = summarise_gains(found)
+    text = f"{who} {_deed(rows, sorted({name for _, name, _ in cells}), found)}"
+    plain = summary.helped > 0 and not summary.hurt
+    text += _size(found, {gains.units[name] for _, name, _ in cells}, summary.percent, plain)
+    certain = summary.helped or summary.not_estimable == len(cells)
     return f"{text}{_explained(cells, gains) if certain else ''}."
+
+
+def _deed(rows: Sequence[GainRow], tables: Sequence[str], found: Sequence[Gain]) -> str:
+    """``improves mlp on 2 of 4 tables``: a model on some tables, some models on a table, or comparisons of both."""
+    models = sorted({each.row.model for each in rows})
+    count, summary = len(found), summarise_gains(found)
+    verb, what, among, again = "improve", "", f" of {count} models on {tables[0]}", ""
+    if count == 1:
+        what, among = f" {models[0]} on {tables[0]}", ""
+    elif len(models) == 1:
+        what, among, again = f" {models[0]} on", f" of {count} tables", " it on"
+    elif len(tables) > 1:
+        verb, what, again = "help", " in", " in"
+        among = f" of {count} comparisons ({len(models)} models, {len(tables)} tables)"
+    if summary.not_estimable == count:
+        better = sum(1 for gain in found if gain.mean is not None and gain.mean > 0)
+        beside = f"{' with' if verb == 'improve' else ''}{what}" + (f" {better}{among}" if among else "")
+        return f"scores {'better' if among or better else 'no better'} than raw features{beside}"
+    if not summary.helped and not summary.hurt:
+        return f"is not shown to {verb}{what}" + (f" any{among}" if among else "")
+    if not among:
+        return f"{'improves' if summary.helped else 'hurts'}{what}"
+    hurts = f" and hurts{again} {summary.hurt}" if summary.hurt else ""
+    return f"{verb}s{what} {summary.helped or 'none'}{among}{hurts}"
 
 
 def _mean_percent(rows: Sequence[GainRow]) -> float:
@@ -181,14 +210,15 @@ def _size(found: Sequence[Gain], units: set[str], percent: float | None, helped:
     small = abs(percent) < 0.05 if percent is not None else abs(mean) < 1e-9
     error = "" if percent is None else f"{abs(percent):.1f} % {'less' if percent > 0 else 'more'} error"
     if small:
-        return "; no difference on average"
+        return "; no difference on average" if len(means) > 1 else ""
     if len(units) > 1:
         by = f", by {percent:.1f} % of the error on average"
         return by if helped and percent and percent > 0 else f"; on average {error}"
     unit = unit_name(units.pop())
-    size = f", by {mean:.3g} in {unit} on average"
+    average = " on average" if len(means) > 1 else ""
+    size = f", by {mean:.3g} in {unit}{average}"
     if not helped or mean < 0:
-        size = f"; on average {abs(mean):.3g} {'better' if mean > 0 else 'worse'} in {unit}"
+        size = f";{average} {abs(mean):.3g} {'better' if mean > 0 else 'worse'} in {unit}"
     return size + (f" ({error})" if error else "")
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tabbench.contracts.metrics import POSITIVE, RANGES
 from tabbench.experiment.controls import NONE, UNTRAINED
 from tabbench.results.formats.grid import unit_name
-from tabbench.results.formats.notes import describe_tuning, score_notes
-from tabbench.results.gains import GainTable, gains_of, setting_words
+from tabbench.results.formats.notes import board_notes, describe_tuning
+from tabbench.results.gains import GainTable, gains_of
 from tabbench.results.labels import equivalences, label_count
+from tabbench.results.row_settings import SharedSettings
 from tabbench.results.selection import ALL_LABELS, RAW, SPLIT_RULE, Selection
 from tabbench.results.statistics import (
     Friedman,
@@ -70,27 +73,6 @@ PageData = dict[str, Any]
 """What the script of a page reads: JSON, of short keys and lists, because there is much of it."""
 
 
-class Settings:
-    """Settings that all rows of a method or of a model share are told once; a row's name has only the others."""
-
-    def __init__(self, rows: Iterable[Row]) -> None:
-        self.shared: dict[str, list[str]] = {}
-        for row in rows:
-            words = setting_words(row.variant)
-            for owner in (row.ssl.removeprefix(f"{UNTRAINED}:"), row.model):
-                own = [word for word in words if word.startswith(f"{owner}.")]
-                self.shared[owner] = [word for word in self.shared.get(owner, own) if word in own]
-
-    def tag(self, variant: str) -> str:
-        """What sets this row apart from others of its name; empty if nothing does."""
-        known = {word for words in self.shared.values() for word in words}
-        return " ".join(word for word in setting_words(variant) if word not in known)
-
-    def notes(self) -> list[str]:
-        told = {owner: [word.partition(".")[2] for word in words] for owner, words in self.shared.items() if words}
-        return [f"All rows of {owner}: {', '.join(words)}." for owner, words in sorted(told.items())]
-
-
 def make_view(selection: Selection, table: ScoreTable) -> PageData:
     """Everything of one fidelity; ``table`` is its rank table with intervals, and gives the order of all lists."""
     order = {_identity(row): number for number, row in enumerate(table.rows)}
@@ -99,7 +81,7 @@ def make_view(selection: Selection, table: ScoreTable) -> PageData:
     if len(set(table.units.values())) > 1:
         metrics = present_metrics(selection.records)
     tables = {"score": table} | {name: tabulate_records(selection, name) for name in [*metrics, "time"]}
-    settings = Settings(table.rows)
+    settings = SharedSettings(table.rows)
     return {
         "fidelity": table.fidelity,
         "tuning": describe_tuning(table.rows),
@@ -112,12 +94,13 @@ def make_view(selection: Selection, table: ScoreTable) -> PageData:
                 "label": "main score" if name == "score" else unit_name(name),
                 "units": made.units if name == "score" else {},
                 "lower": name in LOWER_IS_BETTER,
+                "range": _range(name),
                 "cells": _cells(made, order, table.datasets),
             }
             for name, made in tables.items()
         ],
         "gains": _gains(gains_of(selection), order, table.datasets),
-        "notes": score_notes(table, with_spread=False),
+        "notes": board_notes(table, settings),
         "statistics": [_statistics(table, tables["time"], group) for group in groups],
     }
 
@@ -133,11 +116,19 @@ def _dataset(table: ScoreTable, name: str) -> PageData:
         "name": name,
         "unit": unit_name(unit),
         "lower": unit in LOWER_IS_BETTER,
+        "range": _range(unit),
+        "few": table.has_few_test_rows(name),
         "train": counts.get("train"),
         "test": counts.get("test"),
         "features": counts.get("features"),
         "classes": counts.get("classes"),
     }
+
+
+def _range(metric: str) -> list[float | None]:
+    """The least and the most that a score can be; None for no limit."""
+    least, most = POSITIVE if metric == "time" else RANGES.get(metric, (-math.inf, math.inf))
+    return [end if math.isfinite(end) else None for end in (least, most)]
 
 
 def dataset_counts(table: ScoreTable, name: str) -> dict[str, int]:
@@ -151,7 +142,7 @@ def _group(table: ScoreTable, group: Group) -> PageData:
     return {"title": group_title(group), **group._asdict(), "criterion": table.criteria.get(group, "")}
 
 
-def _row(row: Row, groups: Sequence[Group], table: ScoreTable, settings: Settings) -> PageData:
+def _row(row: Row, groups: Sequence[Group], table: ScoreTable, settings: SharedSettings) -> PageData:
     low, high = row.rank_interval or (None, None)
     several_labels = len({group.labels for group in groups}) > 1
     return {

@@ -18,8 +18,7 @@ const shownRows = () => range(view().rows.length).filter((r) => {
 });
 const isFiltered = () => Object.values(state.off).some((off) => off.size);
 const lowerIsBetter = (metric, d) => (metric.name === "score" ? view().datasets[d].lower : metric.lower);
-const BOUNDS = { accuracy: [0, 1], balanced_accuracy: [0, 1], macro_f1: [0, 1], auroc: [0, 1], rmse: [0, Infinity], mae: [0, Infinity], log_loss: [0, Infinity], seconds: [0, Infinity] };
-const boundsOf = (metric, d) => BOUNDS[metric.name === "score" ? view().datasets[d].unit : metric.label] || [-Infinity, Infinity];
+const boundsOf = (metric, d) => { const [least, most] = metric.name === "score" ? view().datasets[d].range : metric.range; return [least ?? -Infinity, most ?? Infinity]; };
 const mean = (metric, r, d) => { const cell = metric.cells[r][d]; return cell && finite(cell[0]) ? cell[0] : null; };
 function colourOf(row) {
   if (row.ssl === "none") return { colour: "var(--raw)", shape: 1, hollow: false };
@@ -51,7 +50,9 @@ function domain(metric, rows, d) {
   const ends = cells.flatMap((cell) => [cell[1], cell[2], cell[0]]).filter(finite), [least, most] = boundsOf(metric, d);
   return [Math.max(low - 0.7 * room, Math.min(...ends), least), Math.min(high + 0.7 * room, Math.max(...ends), most)].map((value, i, both) => (both[0] === both[1] ? value + (i ? 1 : -1) * room : value));
 }
-const MINI = 92;
+/* Few datasets leave room for wide whiskers. */
+const miniWidth = (datasets) => (innerWidth <= 640 ? 92 : datasets.length === 1 ? 420 : datasets.length === 2 ? 230 : datasets.length <= 4 ? 140 : 92);
+let MINI = 92;
 function miniWhisker(cell, ends, style) {
   const x = scale(ends[0], ends[1], 5, MINI - 5), clamp = (value) => Math.max(2, Math.min(MINI - 2, x(value)));
   return s("svg", { class: "mini", width: MINI, height: 11, "aria-hidden": "true" }, s("line", { class: "grid", x1: 0, x2: MINI, y1: 5.5, y2: 5.5 }),
@@ -74,7 +75,7 @@ function bodyCell(metric, r, d, rank, best, ends) {
   const spread = finite(std) ? ` ± ${figureText(std, (figureText(value).split(".")[1] || "").length)}` : "";
   const partial = found < expected ? ` ${found}/${expected}` : "";
   const about = [`${fullName(row)} on ${view().datasets[d].name}: ${figureText(value)}`, finite(low) ? `95 % interval ${figureText(low)} to ${figureText(high)}` : "interval not estimable", `${n} record${n === 1 ? "" : "s"}`, incomplete ? `${incomplete} failed or flagged` : ""].filter(Boolean).join(", ");
-  return h("td", { class: best.get(`${r},${d}`) || null, title: about }, h("span", { class: "value" }, h("b", {}, figureText(value)), h("small", {}, spread), finite(rank) ? h("small", { class: "place" }, ` (${rank})`) : "", h("small", {}, partial)), ends && miniWhisker(cell, ends, colourOf(row)));
+  return h("td", { class: best.get(`${r},${d}`) || null, title: about }, h("div", { class: "cell" }, h("span", { class: "value" }, h("b", {}, figureText(value)), h("small", {}, spread), finite(rank) ? h("small", { class: "place" }, ` (${rank})`) : "", h("small", {}, partial)), ends && miniWhisker(cell, ends, colourOf(row))));
 }
 function sortedRows(rows, metric, average) {
   const by = state.sort.by;
@@ -92,6 +93,7 @@ function drawBoard(focus) {
   const found = ranks(metric, rows, datasets), average = averageRanks(found, rows, datasets);
   const groups = unique(rows.map((r) => view().rows[r].group)).sort((a, b) => a - b);
   const ends = Object.fromEntries(groups.map((g) => [g, Object.fromEntries(datasets.map((d) => [d, domain(metric, rows.filter((r) => view().rows[r].group === g), d)]))]));
+  MINI = miniWidth(datasets);
   const several = groups.length > 1; /* then each group has axes of its own, in its title's row */
   const best = new Map();
   for (const d of datasets) for (const g of groups) {
@@ -102,7 +104,7 @@ function drawBoard(focus) {
   const exact = metric.name === "score" && !isFiltered();
   const digits = String(Math.max(1, ...Object.values(found))).length, lettered = Math.min(5, Math.max(0, ...rows.map((r) => (view().rows[r].rank[3] || "").length)));
   const head = h("tr", {}, header("name", "Method + model", null, "name"), header("rank", [h("span", { class: "long" }, "Average "), h("span", { class: "first" }, "rank")], null, "rank"),
-    datasets.map((d) => { const set = view().datasets[d]; return header(d, cut(set.name, 22), [h("span", { class: "unit" }, `${metric.name === "score" ? set.unit : metric.label} ${lowerIsBetter(metric, d) ? "\u2193" : "\u2191"}`), !several && groups.length && ends[groups[0]][d] && miniAxis(ends[groups[0]][d])]); }));
+    datasets.map((d) => { const set = view().datasets[d]; return header(d, cut(set.name, 22), [h("span", { class: "unit" }, `${metric.name === "score" ? set.unit : metric.label} ${lowerIsBetter(metric, d) ? "\u2193" : "\u2191"}${set.few ? " \u2020" : ""}`), !several && groups.length && ends[groups[0]][d] && miniAxis(ends[groups[0]][d])]); }));
   const bodies = groups.map((g) => {
     const own = sortedRows(rows.filter((r) => view().rows[r].group === g), metric, average);
     const title = several && h("tr", { class: "group" }, h("th", { colspan: 2, scope: "rowgroup" }, view().groups[g].title), datasets.map((d) => h("td", {}, ends[g][d] && miniAxis(ends[g][d]))));
@@ -110,16 +112,19 @@ function drawBoard(focus) {
       const row = view().rows[r], rank = row.rank;
       const label = [h("span", {}, row.ssl.split(":").flatMap((part, i) => (i ? [":", h("wbr"), part] : [part]))), h("span", { class: "model" }, ` + ${row.model}`), row.tag && h("span", { class: "model" }, ` [${cut(row.tag, 30)}]`), row.usesLabels && " *"];
       return h("tr", { class: row.control ? "control" : null }, h("th", { scope: "row", class: "name", title: row.variant ? `${rowName(row)} [${row.variant}]` : rowName(row) }, h("a", { href: `#${anchor(row)}` }, label)),
-        h("td", { class: "rank" }, finite(average[r]) ? average[r].toFixed(2) : "–", " ", exact && finite(rank[1]) && h("small", { class: "letters interval" }, ` [${rank[1].toFixed(1)}, ${rank[2].toFixed(1)}]`), exact && lettered && h("span", { class: "letters shared", title: rank[3] ? `shares the letters ${rank[3]}` : null }, ` ${cut(rank[3] || "", 5)}`)),
+        h("td", { class: "rank" }, finite(average[r]) ? average[r].toFixed(2) : "–", " ", exact && finite(rank[1]) && h("small", { class: "letters interval" }, ` [${rank[1].toFixed(1)}, ${rank[2].toFixed(1)}]`), exact && lettered > 0 && h("span", { class: "letters shared", title: rank[3] ? `shares the letters ${rank[3]}` : null }, ` ${cut(rank[3] || "", 5)}`)),
         datasets.map((d) => bodyCell(metric, r, d, found[`${r},${d}`], best, ends[g][d])));
     }));
   });
-  const told = rows.length ? `${rows.length} of ${view().rows.length} rows, ${datasets.length} of ${view().datasets.length} datasets; ${metric.label}, mean ± standard deviation, whiskers: 95 % intervals over splits${isFiltered() ? "; ranks are among what is shown" : ""}` : "No rows match these filters.";
+  const counted = (shown, all, word) => `${shown === all ? "" : `${shown} of `}${all} ${word}${all === 1 ? "" : "s"}`;
+  const what = `${counted(rows.length, view().rows.length, "row")}, ${counted(datasets.length, view().datasets.length, "dataset")}${isFiltered() ? "; ranks are among what is shown" : ""}`;
+  const told = rows.length ? `${what}. ${metric.label[0].toUpperCase()}${metric.label.slice(1)}: mean ± standard deviation; whiskers: 95 % intervals over splits.` : "No rows match these filters.";
   const board = document.getElementById("board");
   const at = [board.scrollLeft, board.scrollTop];
-  board.replaceChildren(h("table", { style: `--place:${digits + 2.4}ch;--shared:${lettered + 0.6}ch` }, h("thead", {}, head), bodies));
+  board.replaceChildren(h("table", { class: MINI > 200 ? "roomy" : null, style: `--place:${digits + 2.4}ch;--shared:${lettered + 0.6}ch` }, h("thead", {}, head), bodies));
   [board.scrollLeft, board.scrollTop] = at;
   document.getElementById("status").textContent = told;
+  document.getElementById("notes").replaceChildren(...view().notes.flatMap((note, i) => (i ? [h("br"), note] : [note])));
   if (focus) { const button = board.querySelector(focus); if (button) button.focus(); }
 }
 function openTarget() {

@@ -37,11 +37,18 @@ function ticks(low, high, count) {
 function logTicks(low, high) {
   const found = [];
   for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power += 1)
-    for (const factor of Math.log10(high / low) > 2 ? [1] : [1, 2, 5]) {
+    for (const factor of Math.log10(high / low) > 2.6 ? [1] : [1, 2, 5]) {
       const value = factor * 10 ** power;
       if (value >= low * 0.999 && value <= high * 1.001) found.push({ value, text: value >= 1000 ? value.toLocaleString("en") : String(+value.toPrecision(2)) });
     }
   return found;
+}
+/* Few numbers of labels: each is a tick, unless two would touch. */
+function countTicks(xs, room) {
+  const values = unique(xs).sort((a, b) => a - b), apart = room / Math.log(values[values.length - 1] / values[0] || 2), found = [];
+  if (values.length > 8) return logTicks(values[0], values[values.length - 1]);
+  for (const value of values) if (!found.length || Math.log(value / found[found.length - 1]) * apart > 44) found.push(value);
+  return found.map((value) => ({ value, text: value.toLocaleString("en") }));
 }
 const scale = (low, high, from, to, log) => {
   const f = log ? Math.log : (value) => value;
@@ -105,11 +112,11 @@ function line(points, colour, dash, width = 1.8) {
 /* One chart of several curves: series of {name, xs, ys, colour, dash, mark}. */
 function curveChart(title, series, options = {}) {
   const width = options.width || 250, height = options.height || 150, left = 46, bottom = options.x ? 34 : 20, top = options.y ? 20 : 8, right = width - 20;
-  const xs = series.flatMap((each) => each.xs).filter(finite), ys = series.flatMap((each) => each.ys);
+  const xs = [...series.flatMap((each) => each.xs), ...series.map((each) => each.mark)].filter(finite), ys = series.flatMap((each) => each.ys);
   const [low, high] = extent(ys);
   const x = scale(...(options.log ? [Math.min(...xs), Math.max(...xs)] : extent(xs, 0.01)), left + (options.log ? 18 : 0), right - (options.log ? 10 : 0), options.log);
   const y = scale(low, high, height - bottom, top);
-  const marks = options.log ? logTicks(Math.min(...xs), Math.max(...xs)) : ticks(Math.min(...xs), Math.max(...xs), 4).filter((mark) => options.x !== "epoch" || Number.isInteger(mark.value)).map((mark) => ({ ...mark, text: options.x === "epoch" ? String(mark.value) : mark.text }));
+  const marks = options.log ? countTicks(xs, right - left) : ticks(Math.min(...xs), Math.max(...xs), 4).filter((mark) => options.x !== "epoch" || Number.isInteger(mark.value)).map((mark) => ({ ...mark, text: options.x === "epoch" ? String(mark.value) : mark.text }));
   const dodge = (k) => (series.some((each) => each.bands) ? (k - (series.length - 1) / 2) * Math.min(4, 24 / series.length) : 0); /* whiskers beside each other, not on top */
   const node = svg(width, height, `${title}: ${series.map((each) => `${each.name} from ${figureText(each.ys[0])} to ${figureText(each.ys[each.ys.length - 1])}`).join("; ")}`,
     yAxis(y, left, ticks(low, high, 4), right, options.y), xAxis(x, height - bottom, marks, top, options.x, [left, right]),

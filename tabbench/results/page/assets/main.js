@@ -27,7 +27,7 @@ function start() {
     const redraw = () => { drawBoard(); drawCharts(); };
     if (data.views.length) { drawControls(redraw); redraw(); }
     let width = innerWidth, timer = 0;
-    addEventListener("resize", () => { clearTimeout(timer); timer = setTimeout(() => { if (innerWidth !== width) { width = innerWidth; drawCharts(); } }, 150); });
+    addEventListener("resize", () => { clearTimeout(timer); timer = setTimeout(() => { if (innerWidth !== width) { width = innerWidth; redraw(); } }, 150); });
     addEventListener("beforeprint", () => document.querySelectorAll("details.row").forEach((each) => { each.open = true; }));
     addEventListener("hashchange", openTarget);
     openTarget();

@@ -1,0 +1,43 @@
+"""The settings in a row's name: one by one, whose they are, and which of them tell rows apart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from tabbench.experiment.controls import UNTRAINED
+from tabbench.results.tabulate import Row
+
+
+def setting_words(variant: str) -> list[str]:
+    """The settings of a row, one by one: ``tjepa.n_reg=0``."""
+    return re.split(r" (?=[\w-]+\.[\w.]+=)", variant) if variant else []
+
+
+def split_settings(variant: str, model: str) -> tuple[str, str]:
+    """The settings of a row: those of its method, and those of its model, which a raw row has too."""
+    words = setting_words(variant)
+    own = [word for word in words if word.startswith(f"{model}.")]
+    return " ".join(word for word in words if word not in own), " ".join(own)
+
+
+class SharedSettings:
+    """Settings that all rows of a method or of a model share are told once; a row's name has only the others."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self.shared: dict[str, list[str]] = {}
+        for row in rows:
+            words = setting_words(row.variant)
+            for owner in (row.ssl.removeprefix(f"{UNTRAINED}:"), row.model):
+                own = [word for word in words if word.startswith(f"{owner}.")]
+                self.shared[owner] = [word for word in self.shared.get(owner, own) if word in own]
+
+    def tag(self, variant: str) -> str:
+        """What sets this row apart from others of its name; empty if nothing does."""
+        known = {word for words in self.shared.values() for word in words}
+        return " ".join(word for word in setting_words(variant) if word not in known)
+
+    def notes(self) -> list[str]:
+        """``All rows of tjepa: exp_epochs=40, preset=small.``"""
+        told = {owner: [word.partition(".")[2] for word in words] for owner, words in self.shared.items() if words}
+        return [f"All rows of {owner}: {', '.join(words)}." for owner, words in sorted(told.items())]
