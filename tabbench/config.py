@@ -101,9 +101,15 @@ class Config(pydantic.BaseModel):
         """Named settings, such as published ones (``--set tjepa.preset=paper-JA``); see ``load_presets``.
 
         A preset called ``quick``, ``standard`` or ``paper`` is the default for runs with that ``--preset``; on a
-        dataset known as CA, ``paper-CA`` takes precedence.
+        dataset known as CA, ``paper-CA`` takes precedence. Its key ``source`` says where the figures come from; its
+        key ``search`` has ranges that replace those of the fields.
         """
         return {}
+
+    @classmethod
+    def preset_space(cls, preset: Mapping[str, Any]) -> dict[str, Range]:
+        """The search space under a preset: the fields' ranges, with the preset's own in their place."""
+        return {**cls.search_space(), **{name: read_range(given) for name, given in preset.get("search", {}).items()}}
 
     @classmethod
     def full_name(cls, name: str) -> str:
@@ -141,12 +147,25 @@ class Config(pydantic.BaseModel):
         return values
 
 
+def preset_settings(preset: Mapping[str, Any]) -> Settings:
+    """The settings of a preset, without what else it says."""
+    return {name: value for name, value in preset.items() if name not in ("source", "search")}
+
+
+def read_range(given: Mapping[str, Any] | list[Any]) -> Range:
+    """A range as TOML has it: a list of values, or a table with ``low``, ``high`` and perhaps ``log``."""
+    if isinstance(given, list):
+        return Choice(*given)
+    whole = isinstance(given["low"], int) and isinstance(given["high"], int)
+    return Int(**given) if whole else Float(**given)
+
+
 @cache
 def load_presets(package: str, file: str = "presets.toml") -> dict[str, Settings]:
     """Named published settings that a plugin ships in a TOML file, one table per preset.
 
-    A preset's key ``source`` says where the figures come from and is not a setting. A preset for one dataset, such
-    as ``paper-CA``, extends ``paper`` if there is one.
+    A preset's keys ``source`` (where the figures come from) and ``search`` (ranges for the tuner) are not settings. A
+    preset for one dataset, such as ``paper-CA``, extends ``paper`` if there is one.
     """
     import tomllib
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from packages import install
 
+from tabbench.config import preset_settings
+
 PAGE = Path(__file__).parent.parent / "docs" / "plugins.md"
 BLOCK = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S)
 PROGRAMS = {
@@ -77,4 +79,4 @@ def test_settings_of_the_page_are_sound(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no multiple of heads"):
         config(width=130, heads=4)
     for preset in config.presets().values():  # type: ignore[attr-defined]
-        config(**{key: value for key, value in preset.items() if key != "source"})
+        config(**preset_settings(preset))

@@ -8,6 +8,7 @@ import pytest
 import torch
 from harness import tabbench
 
+from tabbench.config import preset_settings
 from tabbench.context import Context
 from tabbench.data.prepare import SplitData, open_split
 from tabbench.data.sources import resolve_data
@@ -28,7 +29,7 @@ def test_a_watched_training_ends_as_an_unwatched_one(name: str, split: SplitData
     registry = make_registry()
     entry = registry.find("ssl", name)
     cls = registry.load(entry)
-    quick = {key: value for key, value in cls.Config.presets()["quick"].items() if key != "source"}
+    quick = preset_settings(cls.Config.presets()["quick"])
     quick[cls.Config.full_name("epochs")] = 3
     told: list[Snapshot] = []
     watched, alone = cls(**quick), cls(**quick)
@@ -103,7 +104,7 @@ def test_maps_are_turned_to_lie_as_the_one_before() -> None:
 def test_features_are_ranked_for_every_method_and_without_training(name: str, tokens: bool, split: SplitData) -> None:
     registry = make_registry()
     cls = registry.load(registry.find("ssl", name))
-    method = cls(**{key: value for key, value in cls.Config.presets()["quick"].items() if key != "source"})
+    method = cls(**preset_settings(cls.Config.presets()["quick"]))
     assert isinstance(split.train.features, Table)
     method.initialise(split.train.features, Context())
     found = rank_features(method, split, threads=1)

@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 from harness import Bench
+from tabbench_mlp.config import MLPConfig
 
+from tabbench.config import preset_settings
 from tabbench.errors import UsageError
-from tabbench.experiment.plan import Plan
+from tabbench.experiment.plan import Plan, StudyPlan
 from tabbench.experiment.settings import Configured, choose
 from tabbench.experiment.spec import make_spec, parse_setting
 from tabbench.registry import make_registry
@@ -27,6 +29,31 @@ def test_a_plan_is_the_cross_product_with_shared_pretraining(bench: Bench) -> No
     assert len(plan.records) == 24
     order = list(plan.steps)
     assert all(order.index(need) < order.index(key) for key, step in plan.steps.items() for need in step.needs)
+
+
+def test_a_preset_may_bring_its_own_ranges(bench: Bench) -> None:
+    """Rubachev et al. tune 1 to 8 layers of 512, and a learning rate between 5e-5 and 5e-3."""
+
+    def study(**settings: Any) -> StudyPlan:
+        plan = bench.plan(ssl=["none"], model=["mlp"], trials=3, set={"mlp": settings})
+        (found,) = [step.study for step in plan.steps.values() if step.study is not None]
+        return found
+
+    theirs = study(preset="rubachev")
+    assert theirs.tuned == {"n_layers", "lr", "weight_decay"}
+    assert str(theirs.configured.space["lr"]) == "5e-05 .. 0.005 (log)"
+    assert str(theirs.configured.space["weight_decay"]) == "0 or 1e-06 .. 0.001 (log)"
+    assert str(study().configured.space["lr"]) == "1e-05 .. 0.01 (log)"
+    assert study(preset="rubachev", lr=1e-3).tuned == {"n_layers", "weight_decay"}
+
+
+def test_the_ranges_of_a_preset_are_part_of_the_key_of_a_study(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    tuning = {"ssl": ["none"], "model": ["mlp"], "trials": 3, "set": {"mlp": {"preset": "rubachev"}}}
+    before = keys(bench.plan(**tuning), "tune")
+    presets = {name: dict(preset) for name, preset in MLPConfig.presets().items()}
+    presets["rubachev"]["search"] = {**presets["rubachev"]["search"], "n_layers": {"low": 1, "high": 9}}
+    monkeypatch.setattr(MLPConfig, "presets", classmethod(lambda cls: presets))
+    assert keys(bench.plan(**tuning), "tune").isdisjoint(before)
 
 
 def test_controls_stand_beside_methods_once(bench: Bench) -> None:
@@ -134,7 +161,7 @@ def test_the_preset_of_a_run_takes_what_was_published_for_the_dataset() -> None:
     jannis, adult = (choose(spec, registry, "ssl", "vime", data) for data in ("jannis", "adult"))
     assert {"paper", "paper-JA"} <= set(presets)
     assert "paper-AD" not in presets
-    paper, added = ({k: v for k, v in presets[name].items() if k != "source"} for name in ("paper", "paper-JA"))
+    paper, added = (preset_settings(presets[name]) for name in ("paper", "paper-JA"))
     assert adult.config.items() >= paper.items()
     assert jannis.config.items() >= {**paper, **added}.items()
     assert jannis.config != adult.config

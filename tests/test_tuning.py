@@ -366,3 +366,12 @@ def test_optuna_says_nothing_of_its_own(tmp_path: Path, capfd: pytest.CaptureFix
     optuna.logging.set_verbosity(optuna.logging.INFO)
     run_study(n=3, sampler="gp")
     assert capfd.readouterr().err == ""
+
+
+def test_trials_stay_within_the_ranges_that_a_preset_brings() -> None:
+    narrow = {"search": {"x": {"low": 0.25, "high": 0.5}}}
+    study = Study("k", Bowl, Bowl().to_json(), frozenset({"x"}), 24, "random", Bowl.preset_space(narrow))
+    while len(study.trials) < 24:
+        trial = study.propose()
+        trial.status, trial.value = "ok", 0.0
+    assert all(0.25 <= trial.config["x"] <= 0.5 for trial in study.trials[1:])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 import typer
 
 from tabbench.cli.options import DEFAULT_RESULTS, PluginFiles, ResultsFolder
+from tabbench.config import preset_settings, read_range
 from tabbench.errors import UsageError, did_you_mean
 from tabbench.experiment.controls import NONE, UNTRAINED
 from tabbench.hookspecs import KIND_NAMES
@@ -130,7 +131,9 @@ def _as_text(about: EntryShape) -> str:
     if about.get("presets"):
         lines.append(f"  presets (--set {about['name']}.preset=NAME):")
     for preset, values in about.get("presets", {}).items():
-        shown = ", ".join(f"{key}={value}" for key, value in values.items() if key != "source")
+        told = [f"{name}={value}" for name, value in preset_settings(values).items()]
+        told += [f"{name} tuned in {read_range(given)}" for name, given in values.get("search", {}).items()]
+        shown = ", ".join(told)
         source = f" ({values['source']})" if "source" in values else ""
         lines.append(f"    {preset}: {shown or 'the defaults'}{source}")
     return "\n".join(lines)

@@ -334,6 +334,10 @@ class _Place:
             "trials": n_trials,
             "sampler": self.spec.sampler,
         }
+        if configured.searched:
+            identity["ranges"] = {
+                name: configured.searched[name] for name in sorted(tuned & configured.searched.keys())
+            }
         planned = Planned(kind="trial", model=model, **{**self._here(), "protocol": used_as or self.used_as})
         study = StudyPlan(configured, n_trials, self.spec.sampler, make_step, planned, tuned)
         payload = TunePayload(**self.common, seed=0)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tabbench.config import Config, Settings
+from tabbench.config import Config, Range, Settings, preset_settings
 from tabbench.contracts.job import Identity
 from tabbench.errors import UsageError, did_you_mean, unknown
 from tabbench.experiment.controls import NONE, UNTRAINED, untrained
@@ -28,12 +28,16 @@ class Configured:
     """What the user set, beyond the defaults of the preset."""
     pinned: frozenset[str] = frozenset()
     """What the tuner may not change: settings given by the user, or by a preset the user named."""
+    space: Mapping[str, Range] = field(default_factory=dict)
+    """What the tuner may change, unless pinned."""
+    searched: Mapping[str, Any] = field(default_factory=dict)
+    """Ranges that a preset has put in place of the plugin's own, as they are written."""
 
     def tuned(self, *, raw: bool, finetune: bool = False) -> frozenset[str]:
         """What the tuner may change: settings that are not pinned and have an effect on these features."""
         config = self.config_class.resolve(self.config, self.name)
         idle = config.unused(raw) | (frozenset() if finetune else self.config_class.of_finetuning())
-        return frozenset(self.config_class.search_space().keys() - self.pinned - idle)
+        return frozenset(self.space.keys() - self.pinned - idle)
 
     def without_finetuning(self) -> Configured:
         """The same choice without the settings of fine-tuning, for runs that fine-tune nothing."""
@@ -132,7 +136,8 @@ def choose(spec: Spec, registry: Registry, kind: str, name: str, dataset: str = 
 
     Settings published per table have one preset each, such as ``rtdl-CA``. The family name ``rtdl`` gives every
     dataset its own. So a run with ``--preset paper`` uses ``paper-CA`` on California, if there is one. Without
-    a dataset, only the name is checked. Settings from a named preset count as set by the user and are not tuned.
+    a dataset, only the name is checked. Settings from a named preset count as set by the user and are not tuned, except
+    those for which the preset has ranges.
     """
     entry = registry.find(kind, name)
     config_class = registry.load_config(entry)
@@ -145,11 +150,13 @@ def choose(spec: Spec, registry: Registry, kind: str, name: str, dataset: str = 
         preset = _of_dataset(spec.preset, presets, codes) or spec.preset
     else:
         preset = _find_preset(str(named), entry, presets, dataset, codes)
-    settings = {key: value for key, value in presets.get(preset, {}).items() if key != "source"}
+    settings = preset_settings(presets.get(preset, {}))
+    searched = presets.get(preset, {}).get("search", {})
     config: Config = config_class.resolve({**settings, **overrides}, entry.name)
     shown = {**({"preset": named} if named is not None else {}), **overrides}
-    pinned = frozenset(overrides.keys() | (settings.keys() if named is not None else set()))
-    return Configured(entry, config_class, config.to_json(), shown, pinned)
+    pinned = frozenset(overrides.keys() | (settings.keys() - searched.keys() if named is not None else set()))
+    space = config_class.preset_space(presets.get(preset, {}))
+    return Configured(entry, config_class, config.to_json(), shown, pinned, space, searched)
 
 
 def _find_preset(named: str, entry: Entry, presets: Mapping[str, Any], dataset: str, codes: set[str]) -> str:

@@ -56,6 +56,7 @@ class OpenStudy:
             self.plan.tuned,
             self.plan.n_trials,
             self.plan.sampler,
+            configured.space,
         )
         self.steps: dict[str, Step] = {}
         self.trials: dict[str, list[Trial]] = {}

@@ -70,6 +70,7 @@ class Study:
         tuned: frozenset[str],
         n_trials: int,
         sampler: Sampler = "tpe",
+        space: Mapping[str, Range] | None = None,
     ) -> None:
         """Start a study.
 
@@ -80,11 +81,13 @@ class Study:
             tuned: fields of the search space that are searched.
             n_trials: how many trials there will be.
             sampler: how settings are proposed.
+            space: the search space, if it is not the one of the class.
         """
         self.key = key
         self.config_class = config_class
         self.base = dict(base)
-        self.space = {name: r for name, r in config_class.search_space().items() if name in tuned}
+        whole = config_class.search_space() if space is None else space
+        self.space = {name: range_ for name, range_ in whole.items() if name in tuned}
         # Without a search space there is one trial to make, whatever the budget.
         self.n_trials = n_trials if self.space else 1
         self.sampler: Sampler = sampler

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tabbench.config import Choice, Float, Int, Range, Settings
+from tabbench.config import Choice, Float, Int, Range, Settings, preset_settings
 from tabbench.errors import TabbenchError, UsageError
 from tabbench.testing.subject import CheckFailed, Skipped, Subject
 
@@ -155,13 +155,22 @@ def check_settings_survive_a_record(subject: Subject) -> None:
 
 
 def check_presets_are_valid(subject: Subject) -> None:
-    """Every preset consists of valid settings."""
+    """Every preset consists of valid settings, and so do the ends of its own ranges."""
     for name, preset in subject.config_class.presets().items():
-        settings = {key: value for key, value in preset.items() if key != "source"}
+        settings = preset_settings(preset)
         try:
             subject.config_class.resolve(settings, subject.name)
         except UsageError as error:
             raise CheckFailed(f"preset {name}: {error}") from None
+        ranges = subject.config_class.preset_space({"search": preset.get("search", {})})
+        for field in preset.get("search", {}):
+            require(field in subject.config_class.model_fields, f"preset {name}: search.{field} is not a setting")
+            _require_sound(f"{name}: {field}", ranges[field])
+            for end in _ends(ranges[field]):
+                try:
+                    subject.config_class.resolve({**settings, field: end}, subject.name)
+                except UsageError as error:
+                    raise CheckFailed(f"preset {name}: the tuner may try {field}={end}: {error}") from None
 
 
 def check_search_ranges_are_sound(subject: Subject) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tabbench.config import Config
+from tabbench.config import Config, preset_settings
 from tabbench.context import Context
 from tabbench.contracts import DataScheme, Dataset, DownstreamModel, Executor, JointMethod, Reference, SSLMethod
 from tabbench.errors import PluginError, TabbenchError, UsageError, unknown
@@ -100,7 +100,7 @@ class Subject:
             return cls(**(self.plugin.arguments if self.plugin else {}), **self.settings)
         presets = self.config_class.presets()
         base = next((presets[name] for name in CHECK_PRESETS if name in presets), {})
-        settings = {key: value for key, value in base.items() if key != "source"}
+        settings = preset_settings(base)
         return cls(self.config_class.resolve({**settings, **self.settings}, self.name))
 
     # Encoders.

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tabbench import Context, DeadlineReached, DownstreamModel, Features, Labelled, Representation, Schema, Table, Task
-from tabbench.config import PROJECTIONS
+from tabbench.config import PROJECTIONS, preset_settings
 from tabbench.nn import Batch, Inputs, InputShape, NetworkModel, Objective, flat_columns, make_optimizer
 from tabbench.nn.backbone import Network
 from tabbench.nn.training import train_step
@@ -267,7 +267,7 @@ def test_every_preset_is_a_valid_setting_with_a_source(model: type[DownstreamMod
     assert {"quick", "paper"} <= presets.keys()
     for settings in presets.values():
         assert settings["source"]
-        model.Config.resolve({key: value for key, value in settings.items() if key != "source"}, "model")
+        model.Config.resolve(preset_settings(settings), "model")
 
 
 @every_model

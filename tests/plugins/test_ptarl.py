@@ -22,6 +22,7 @@ from tabbench_ptarl.method import (
 from torch import nn
 
 from tabbench import Context, DownstreamModel, Features, JointMethod, Labelled, PluginError, Schema, Table, Task
+from tabbench.config import preset_settings
 from tabbench.nn import MLP, Backbone, Batch, FlatColumns, InputShape, NetworkModel, train_pretext
 from tabbench.running.tripwires import check_training
 
@@ -453,6 +454,6 @@ def test_presets_are_valid_for_both_variants_and_say_their_source() -> None:
         presets = cls.Config.presets()
         assert {"quick", "standard", "paper", "released"} <= set(presets)
         for name, preset in presets.items():
-            settings = {key: value for key, value in preset.items() if key != "source"}
+            settings = preset_settings(preset)
             assert preset["source"], name
             cls.Config.resolve(settings, name)
