@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from tabbench.results.face import Results
 
 Names = str | Sequence[str]
+LISTS = ("controls", "labels", "protocol")
+"""Entries that may be given as one name, or several separated by commas."""
 
 
 def run(
@@ -69,6 +71,7 @@ def run(
     frames = data if isinstance(data, Mapping) else None
     registry, store, display = make_registry(plugins), Store(Path(results)), make_display(quiet=not progress)
     terms = Conditions(executor, jobs, device, timeout, memory, retries, parse_duration(budget), fail_fast, offline)
+    entries = {name: _names(value) if name in LISTS else value for name, value in entries.items()}
     entries |= {"ssl": _names(ssl), "model": _names(model), "data": _names(data), "set": dict(settings or {})}
     spec, launcher = read_request(entries, registry, terms)
     plan = plan_request(spec, registry, store, display.say, offline=offline, frames=frames)

@@ -253,3 +253,50 @@ def test_a_damaged_pipeline_is_refused_in_words(fitted: Path, tmp_path: Path, da
 def test_mistakes_are_one_line(arguments: tuple[str, ...], message: str, tmp_path: Path) -> None:
     done = tabbench(*arguments, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (2, f"tabbench: {message}\n")
+
+
+@pytest.mark.parametrize(
+    ("ssl", "model", "settings"),
+    [
+        ("tjepa", "mlp", {"tjepa": {"preset": "tiny", "epochs": 1}}),
+        ("vime", "linear_head", {"vime": {"epochs": 1, "width": 8}}),
+        ("predict_mask", "mlp", {"predict_mask": {"epochs": 1}}),
+    ],
+)
+def test_a_fine_tuned_pair_is_saved_with_its_encoder(
+    ssl: str, model: str, settings: dict[str, Any], churn: Path, tmp_path: Path
+) -> None:
+    """The record's own model, by its predictions' hash; then from disk, on new rows; then on all rows."""
+    name, results = f"{churn / 'churn.csv'}:left", tmp_path / "results"
+    brief = {model: {"max_epochs": 2}}
+    found = tb.run(
+        ssl, model, name, preset="quick", protocol="finetune", controls=[], results=results, progress=False,
+        offline=True, settings={**settings, **brief},
+    )  # fmt: skip
+    (key,) = found.records()["key"]
+    prepared = prepare_replay(found.store.find(key)[0], results, [], name)
+    (manifest,) = find_data(prepared.spec.data, prepared.registry, offline=True)
+    made = fit_as_recorded(found.store.find(key)[0], *prepared.plan(manifest), found.store, Context())
+    assert made.finetuned
+    made.save(tmp_path / "p")
+    new = rows(30, seed=8)
+    again = load(tmp_path / "p")
+    pd.testing.assert_frame_equal(again.predict(new), made.predict(new))
+    frozen = Pipeline(**{**vars(made), "finetuned": False})
+    with pytest.raises((AssertionError, AttributeError, RuntimeError, TypeError)):
+        frozen.predict(new)  # the model takes rows, not what the encoder makes of them
+    done = tabbench("fit", key[:8], "--results", results, "--out", tmp_path / "final", "--offline")
+    assert done.returncode == 0, done.stderr
+    assert load(tmp_path / "final").finetuned
+
+
+def test_a_pair_that_cannot_be_fine_tuned_is_refused(churn: Path, tmp_path: Path) -> None:
+    common = ("--data", f"{churn / 'churn.csv'}:left", "--out", tmp_path / "p", "--offline")
+    tree = tabbench("fit", "--ssl", "vime", "--model", "xgboost", "--protocol", "finetune", *common)
+    assert (tree.returncode, tree.stderr) == (
+        2,
+        "tabbench: Nothing to run: xgboost cannot train together with an encoder\n",
+    )
+    frozen = tabbench("fit", "--ssl", "reconstruct", "--model", "mlp", *common)
+    assert frozen.returncode == 2
+    assert "is then fine-tuned: add --protocol finetune" in frozen.stderr

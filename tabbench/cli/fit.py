@@ -32,6 +32,9 @@ def fit(
         str | None, typer.Option(metavar="NAME|FILE:TARGET", help="Dataset; with RECORD, its file's current path.")
     ] = None,
     preset: Annotated[str, typer.Option(metavar="NAME", help="quick, standard or paper.")] = "standard",
+    protocol: Annotated[
+        str, typer.Option(metavar="NAME", help="frozen, or finetune to train the encoder together with the model.")
+    ] = "frozen",
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME.KEY=VALUE", help="A setting of a plugin; can be repeated."),
@@ -77,6 +80,7 @@ def fit(
         given: Entries = {name: split_names(value) for name, value in lists.items() if value is not None}
         given |= {name: value for name, value in words.items() if value is not None}
         given |= {"ssl": [ssl], "model": [model], "data": [data], "controls": []}
+        given |= {"protocol": [protocol]}
         made = _fit_named(given, settings or [], plugin or [], device, offline)
     made.save(out)
     what = f"{made.method_name} + {made.model_name}" if made.method_name else made.model_name
@@ -116,7 +120,16 @@ def _fit_record(
         raise UsageError(f"{stored.ssl} is a control: choose a method, or add --as-recorded")
     method = None if stored.ssl == NONE else choose(spec, prepared.registry, "ssl", stored.ssl, manifest.name)
     model = choose(spec, prepared.registry, "model", stored.model, manifest.name)
-    return fit_pipeline(method, model, manifest, prepared.registry, context, spec.rule.columns, spec.weighting)
+    return fit_pipeline(
+        method,
+        model,
+        manifest,
+        prepared.registry,
+        context,
+        spec.rule.columns,
+        spec.weighting,
+        finetune=stored.protocol == "finetune",
+    )
 
 
 def _fit_named(given: Entries, settings: list[str], plugins: list[Path], device: str, offline: bool) -> Pipeline:
@@ -140,7 +153,9 @@ def _fit_named(given: Entries, settings: list[str], plugins: list[Path], device:
     raw = spec.ssl[0].lower() == NONE
     method = None if raw else choose(spec, registry, "ssl", spec.ssl[0], manifest.name)
     model = choose(spec, registry, "model", spec.model[0], manifest.name)
-    return fit_pipeline(method, model, manifest, registry, _context(device, 1), weighting=spec.weighting)
+    finetune = method is not None and spec.protocol[0] == "finetune"
+    context = _context(device, 1)
+    return fit_pipeline(method, model, manifest, registry, context, weighting=spec.weighting, finetune=finetune)
 
 
 def _context(device: str, threads: int) -> Context:

@@ -50,6 +50,10 @@ class DownstreamModel(Configurable, ABC):
         """Rebuild the fitted model from ``self.config`` and the state; ``predict`` runs on ``device``."""
         raise PluginError(f"{type(self).__name__} cannot be loaded: it has no set_state")
 
+    def set_finetuned_state(self, state: State, encoder: TrainableEncoder, task: Task, device: str = "cpu") -> None:
+        """Like ``set_state``, after ``finetune``. The state has the encoder's new weights, ``encoder`` the old ones."""
+        raise PluginError(f"{type(self).__name__} cannot be loaded with an encoder: it has no set_finetuned_state")
+
     def make_backbone(self, example: Features, context: Context) -> torch.nn.Module:
         """The untrained network without its head, for joint methods.
 

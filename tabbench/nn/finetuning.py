@@ -7,7 +7,7 @@ grow with the size of a representation.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from tabbench.values import Features, Table
 
 STATISTICS_ROWS = 10_000
 """Maximum training rows used to standardise an encoder's outputs."""
+STATISTICS = ("centre", "factor")
 ENCODED_AT_ONCE = 256
 """Rows that are encoded at a time for that."""
 STEEPEST = 10.0
@@ -45,8 +46,22 @@ class EncoderInputs:
         usual = factor[factor > 0].median() if (factor > 0).any() else torch.ones(())
         # What does not vary yet may do so later: it is not cut off.
         self.factor = torch.where(factor > 0, factor.clamp_max(STEEPEST * usual), torch.ones(()))
-        tokens = (factor.shape[0], factor.shape[1]) if factor.ndim == 2 else None
-        self.shape = InputShape(tokens=tokens) if tokens else InputShape(n_numeric=factor.shape[0])
+        return self
+
+    @property
+    def shape(self) -> InputShape:
+        """The shape of what the encoder makes of a row."""
+        sizes = tuple(self.factor.shape)
+        return InputShape(tokens=(sizes[0], sizes[1])) if len(sizes) == 2 else InputShape(n_numeric=sizes[0])
+
+    def get_state(self) -> dict[str, NDArray[Any]]:
+        """Nothing: the network on top has it."""
+        return {}
+
+    def set_state(self, state: dict[str, NDArray[Any]]) -> Self:
+        """Restore what ``fit`` learned from the state of the network."""
+        if not self.encoder.is_backbone:
+            self.centre, self.factor = (torch.from_numpy(state[f"network.backbone.{name}"]) for name in STATISTICS)
         return self
 
     def load(self, features: Features, device: str | torch.device, memory: int | None = None) -> Rows[Tensors]:
@@ -78,8 +93,8 @@ class EncoderBackbone(Backbone):
         self.out_features = width
         self.centre: Tensor
         self.factor: Tensor
-        self.register_buffer("centre", inputs.centre if inputs else None)
-        self.register_buffer("factor", inputs.factor if inputs else None)
+        for name in STATISTICS:
+            self.register_buffer(name, getattr(inputs, name) if inputs else None)
 
     def forward(self, batch: Tensors) -> Tensor:
         encoded: Tensor = self.encoder(*batch)

@@ -23,7 +23,7 @@ from tabbench.context import Context
 from tabbench.contracts import DownstreamModel, State, TrainableEncoder
 from tabbench.contracts.configurable import Diagnostics
 from tabbench.contracts.metrics import goodness
-from tabbench.errors import PluginError, TabbenchError, UsageError
+from tabbench.errors import TabbenchError, UsageError
 from tabbench.nn.backbone import Backbone, Decay, Network
 from tabbench.nn.batches import count_batches, shuffled_batches
 from tabbench.nn.devices import seeded
@@ -141,14 +141,9 @@ class NetworkModel(DownstreamModel):
         config: NetworkConfig = self.config
         self.inputs = EncoderInputs(encoder, context.device)
         with seeded(context.seed("init"), context.device):
-            if encoder.is_backbone:
-                assert isinstance(encoder.module, Backbone)
-                backbone = EncoderBackbone(encoder.module, None, None, encoder.module.out_features)
-            else:
+            if not encoder.is_backbone:
                 self.inputs.fit(train.features)
-                body = self.build(self.inputs.shape)
-                backbone = EncoderBackbone(encoder.module, self.inputs, body, body.out_features)
-            network = Network(backbone, task.n_outputs, config.bf16)
+            network = Network(self._on_top_of(self.inputs), task.n_outputs, config.bf16)
         self._train(network, train, validation, task, context)
 
     def _train(self, network: Network, train: Labelled, validation: Labelled, task: Task, context: Context) -> None:
@@ -194,21 +189,35 @@ class NetworkModel(DownstreamModel):
         return self.objective.predictions(forward_all(self.network, rows, self.rows_at_once))
 
     def get_state(self) -> State:
-        if isinstance(self.inputs, EncoderInputs):
-            raise PluginError("a model that was fine-tuned with an encoder cannot be saved")
         numbers = np.array([self.objective.centre, self.objective.scale], dtype=np.float64)
         sizes = np.array([self.batch_size, self.rows_at_once], dtype=np.int64)
         weights = module_state(self.network, "network")
         return {**self.inputs.get_state(), **weights, "objective": numbers, "sizes": sizes}
 
     def set_state(self, state: State, task: Task, device: str = "cpu") -> None:
-        self.device, self.memory = device, None
         self.inputs = Inputs(self.config.scaling).set_state(state)
+        self._set_network(self.build(self.inputs.shape), state, task, device)
+
+    def set_finetuned_state(self, state: State, encoder: TrainableEncoder, task: Task, device: str = "cpu") -> None:
+        self.inputs = EncoderInputs(encoder, device).set_state(state)
+        self._set_network(self._on_top_of(self.inputs), state, task, device)
+
+    def _set_network(self, backbone: Backbone, state: State, task: Task, device: str) -> None:
+        self.device, self.memory = device, None
         self.objective = Objective(task, np.zeros(1))
         self.objective.centre, self.objective.scale = (float(number) for number in state["objective"])
         self.batch_size, self.rows_at_once = (int(size) for size in state["sizes"])
-        self.network = Network(self.build(self.inputs.shape), task.n_outputs, self.config.bf16).to(device)
+        self.network = Network(backbone, task.n_outputs, self.config.bf16).to(device)
         load_module(self.network, state, "network")
+
+    def _on_top_of(self, inputs: EncoderInputs) -> EncoderBackbone:
+        """The encoder with a new body; the model's own backbone needs none."""
+        module = inputs.encoder.module
+        if inputs.encoder.is_backbone:
+            assert isinstance(module, Backbone)
+            return EncoderBackbone(module, None, None, module.out_features)
+        body = self.build(inputs.shape)
+        return EncoderBackbone(module, inputs, body, body.out_features)
 
     def make_backbone(self, example: Features, context: Context) -> Backbone:
         """An untrained backbone; ``example`` must be what the ``Inputs`` are fitted on, the training features."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tabbench.context import Context
-from tabbench.contracts import JointMethod, Limits
+from tabbench.contracts import BackboneMethod, JointMethod, Limits
 from tabbench.contracts.weighting import Weighting
 from tabbench.data.cache import Manifest
 from tabbench.data.inference import month_first_columns
@@ -23,7 +23,7 @@ from tabbench.experiment.settings import Configured
 from tabbench.registry import Registry
 from tabbench.running.features import as_table, open_features, open_job_split
 from tabbench.running.pipeline import Pipeline
-from tabbench.running.steps import do_job, load_class, train_learner
+from tabbench.running.steps import do_job, load_class, make, train_learner
 from tabbench.values import Labelled, Representation
 
 if TYPE_CHECKING:
@@ -41,10 +41,13 @@ def fit_pipeline(
     context: Context,
     without: Collection[str] = (),
     weighting: Weighting = ALL_ALIKE,
+    *,
+    finetune: bool = False,
 ) -> Pipeline:
     """Fit encoder and model on all labelled rows; a tenth of them is only for early stopping.
 
-    ``without`` are columns that decided the split of the benchmark, and are not features.
+    ``without`` are columns that decided the split of the benchmark, and are not features. With ``finetune`` the encoder
+    is trained on together with the model.
 
     Raises:
         UsageError: the method trains the model itself, or the model cannot be saved.
@@ -58,19 +61,26 @@ def fit_pipeline(
     _refuse_unsaved(fitted)
     train, validation, encoder = data.train, data.validation, None
     if method is not None:
-        if method.entry.plugin.gives != "representation":
+        if method.entry.plugin.gives == "predictions":
             raise UsageError(f"{method.name!r} trains the model itself; such pairs cannot be saved yet")
         encoder = _make(method, registry)
         encoder.device = context.device
+        if isinstance(encoder, BackboneMethod):
+            encoder.model = fitted
         rows, held_out = as_table(train.features), as_table(validation.features)
         if isinstance(encoder, JointMethod):
             encoder.fit(train, validation, data.task, context)
         else:
             encoder.pretrain(rows, replace(context, validation=held_out))
-        train = Labelled(Representation(encoder.encode(rows).array), train.y)
-        validation = Labelled(Representation(encoder.encode(held_out).array), validation.y)
+        if not finetune:
+            train = Labelled(Representation(encoder.encode(rows).array), train.y)
+            validation = Labelled(Representation(encoder.encode(held_out).array), validation.y)
     weights = training_weights(data.train.y, data.weights, balanced=weighting.on(manifest.task).balanced)
-    fitted.fit(train, validation, data.task, replace(context, weights=weights))
+    context = replace(context, weights=weights)
+    if encoder is not None and finetune:
+        fitted.finetune(encoder.trainable_encoder(), train, validation, data.task, context)
+    else:
+        fitted.fit(train, validation, data.task, context)
     return Pipeline(
         schema=as_table(data.train.features).schema,
         task=data.task,
@@ -82,6 +92,7 @@ def fit_pipeline(
         model=fitted,
         method_name=method.name if method is not None else None,
         method=encoder,
+        finetuned=encoder is not None and finetune,
         month_first=month_first_columns(as_table(data.train.features).schema.numeric, manifest.notes),
         about={"data": manifest.name, "data_key": manifest.key, "rows": len(train.y) + len(validation.y)},
     )
@@ -99,8 +110,6 @@ def fit_as_recorded(record: Record, plan: Plan, last: Step, store: Store, contex
             do_job(step.to_job(), store, limits, context.on_report)
     payload = last.payload
     assert isinstance(payload, FitPayload)
-    if payload.method is not None:
-        raise UsageError(f"{record.ssl} was fine-tuned with {record.model}; such pairs cannot be saved yet")
     split = open_job_split(payload)
     features = open_features(payload, store, split)
     learner = train_learner(payload, features, split, store, replace(context, root_seed=payload.seed))
@@ -124,14 +133,19 @@ def fit_as_recorded(record: Record, plan: Plan, last: Step, store: Store, contex
         target_std=split.target_std,
         model_name=payload.model.name,
         model=learner,
-        method_name=record.ssl if encoder is not None else None,
+        method_name=record.ssl.rpartition(":")[2] if encoder is not None else None,
         method=encoder,
+        finetuned=payload.method is not None,
         month_first=month_first_columns(split.test.schema.numeric, payload.manifest.notes),
         about={"data": payload.manifest.name, "data_key": payload.manifest.key, "record": record.key},
     )
 
 
 def _encoder_of(plan: Plan, payload: FitPayload, store: Store, device: str) -> Any:
+    if payload.method is not None:
+        found = load_class(payload.method)
+        options = {"model": make(payload.model)} if issubclass(found, BackboneMethod) else {}
+        return found.load(store.open_artefact("pretrain", payload.encoder), device, **options)
     if payload.features is None:
         return None
     encode = plan.steps[payload.features].payload

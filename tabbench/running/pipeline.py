@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from tabbench.contracts import DownstreamModel, JointMethod, SSLMethod
+from tabbench.contracts import BackboneMethod, DownstreamModel, JointMethod, SSLMethod
 from tabbench.data.reading import Reading
 from tabbench.errors import UsageError
 from tabbench.frames import to_table
@@ -43,6 +43,8 @@ class Pipeline:
     model: DownstreamModel
     method_name: str | None = None
     method: AnyEncoder | None = None
+    finetuned: bool = False
+    """Whether the encoder is within the model, which then takes raw tables."""
     month_first: tuple[str, ...] = ()
     """Columns of dates such as 01/02/2020 that mean the second of January."""
     about: JsonObject = field(default_factory=dict)
@@ -93,7 +95,9 @@ class Pipeline:
         return self._to_frame(self.model.predict(self._features(table)), frame.index)
 
     def _features(self, table: Table) -> Features:
-        return table if self.method is None else Representation(np.asarray(self.method.encode(table).array))
+        if self.method is None or self.finetuned:
+            return table
+        return Representation(np.asarray(self.method.encode(table).array))
 
     def _empty(self) -> NDArray[np.float32]:
         return np.empty((0,) if self.task.is_regression else (0, len(self.class_names)), dtype=np.float32)
@@ -128,7 +132,7 @@ class Pipeline:
             "target_std": self.target_std,
             "month_first": list(self.month_first),
             "model": {"name": self.model_name, "config": self.model.config.to_json()},
-            "method": None if self.method_name is None else {"name": self.method_name},
+            "method": None if self.method_name is None else {"name": self.method_name, "finetuned": self.finetuned},
             "about": self.about,
             "files": {path.relative_to(folder).as_posix(): _digest(path) for path in files},
         }
@@ -150,8 +154,17 @@ def load(folder: str | Path, device: str = "cpu", plugins: tuple[str | Path, ...
         task = Task(**about["task"])
         model = _make(registry, "model", about["model"])
         method_name = about["method"]["name"] if about["method"] else None
-        model.set_state(load_file(folder / STATE), task, device)
-        method = _class(registry, "ssl", method_name).load(folder / ENCODER, device) if method_name else None
+        finetuned = bool(about["method"] and about["method"].get("finetuned"))
+        method = None
+        if method_name:
+            found = _class(registry, "ssl", method_name)
+            options = {"model": model} if issubclass(found, BackboneMethod) else {}
+            method = found.load(folder / ENCODER, device, **options)
+        state = load_file(folder / STATE)
+        if finetuned and method is not None:
+            model.set_finetuned_state(state, method.trainable_encoder(), task, device)
+        else:
+            model.set_state(state, task, device)
         return Pipeline(
             schema=Schema.from_json(about["schema"]),
             task=task,
@@ -163,6 +176,7 @@ def load(folder: str | Path, device: str = "cpu", plugins: tuple[str | Path, ...
             model=model,
             method_name=method_name,
             method=method,
+            finetuned=finetuned,
             month_first=tuple(about.get("month_first", ())),
             about=about["about"],
         )
