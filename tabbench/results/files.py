@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,9 +37,10 @@ def read_json(path: Path) -> Any:
         ValueError: it is not JSON, nested too deeply, or too large.
     """
     with open_regular(path) as file:
-        data = file.read(LARGEST_JSON + 1)
-    if len(data) > LARGEST_JSON:
-        raise ValueError(f"{path.name} is larger than {LARGEST_JSON // 2**20} MB")
+        size = os.fstat(file.fileno()).st_size
+        if size > LARGEST_JSON:
+            raise ValueError(f"{path.name} is larger than {LARGEST_JSON // 2**20} MB")
+        data = file.read(size + 1)  # not the limit, which Python would allocate first
     try:
         return json.loads(data)
     except RecursionError:
