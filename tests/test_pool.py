@@ -1,5 +1,8 @@
 """The pool of warm workers: who gets a place, who gives it back, and whose word counts."""
 
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tabbench import Event, Job, Limits, Outcome, PoolWorker, Site, WorkerPool, __version__
+from tabbench import Event, Job, Limits, Outcome, PoolWorker, Site, WorkerPool, __version__, worker_command
 from tabbench.errors import TabbenchError, UsageError
 
 OK = Outcome("ok", place={"hostname": "n1"}).to_json()
@@ -247,3 +250,20 @@ def test_a_worker_that_ran_out_of_memory_is_replaced(pool: Cluster) -> None:
     worker.says(key="a", outcome=replace(Outcome("out_of_memory"), place={"hostname": "n1"}).to_json())
     pool.wait(0)
     assert worker not in pool.workers
+
+
+def test_a_worker_told_to_ignore_it_survives_sigterm_but_what_a_job_forks_does_not() -> None:
+    program = """
+import os, signal, time
+from tabbench.running.worker import ignore_term
+ignore_term()
+child = os.fork()
+while not child:
+    time.sleep(0.1)
+os.kill(os.getpid(), signal.SIGTERM)
+os.kill(child, signal.SIGTERM)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert int(done.stdout) == -signal.SIGTERM
+    assert worker_command(Path("log"), ignore_term=True)[-2:] == ["log", "--ignore-term"]

@@ -1,4 +1,4 @@
-"""Workers as Ray actors, one per slot. Ray finds the place; retries, limits and results stay ours."""
+"""Workers as Ray actors, one per slot. Ray chooses the node; retries, limits and results are ours."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from tabbench_ray.config import RayConfig, Resources
 LISTEN = 5.0
 """Seconds for which a node waits for news before it answers that there are none."""
 COUNT_EVERY = 10.0
-"""Seconds between two looks at the size of the cluster."""
+"""Seconds between two counts of the cluster's slots."""
 CONNECT_SECONDS = 10.0
 OBJECT_STORE = 80 * 2**20
-"""Bytes for Ray's object store, when we start Ray: no data go through it."""
+"""Bytes of the object store when we start Ray. No data goes through it."""
 
 
 class RayWorker(PoolWorker):
@@ -50,7 +50,7 @@ class RayWorker(PoolWorker):
 
 
 class RayExecutor(WorkerPool):
-    """As many actors as there is work for, at most ``--jobs`` or as many as the cluster has CPUs for."""
+    """As many actors as there is work for, up to ``--jobs`` or the number of CPUs in the cluster."""
 
     Config = RayConfig
     remote = True
@@ -69,7 +69,7 @@ class RayExecutor(WorkerPool):
 
     @property
     def slots(self) -> int:
-        """What the user said, or what the cluster has room for at the moment."""
+        """What the user asked for, or else what the cluster has room for right now."""
         if self.site.slots:
             return self.site.slots
         if time.monotonic() - self._counted > COUNT_EVERY:
@@ -78,12 +78,12 @@ class RayExecutor(WorkerPool):
         return self._slots
 
     def flavour(self, kind: str) -> str:
-        """Kinds with resources of their own have workers of their own."""
+        """Kinds of jobs with their own resources have their own workers."""
         special = getattr(self.config, kind, None)
         return kind if isinstance(special, Resources) and special != Resources() else ""
 
     def options(self, flavour: str) -> dict[str, Any]:
-        """What an actor asks of Ray."""
+        """What an actor requests from Ray."""
         config: RayConfig = self.config.for_kind(flavour) if flavour else self.config
         on_gpu = self.site.limits.device.startswith("cuda")
         gpus = config.gpus or (1 if on_gpu else 0)
@@ -96,15 +96,15 @@ class RayExecutor(WorkerPool):
         return RayWorker(number, flavour, self)
 
     def poll(self) -> None:
-        """Take what the nodes have to say; each has one question open, which it answers when there is news."""
-        open_questions = {worker.pending: worker for worker in self.workers if isinstance(worker, RayWorker)}
-        if not open_questions:
+        """Collect messages from the nodes. Each has one open request, which it answers when there is news."""
+        requests = {worker.pending: worker for worker in self.workers if isinstance(worker, RayWorker)}
+        if not requests:
             return
-        answered, _ = ray.wait(list(open_questions), num_returns=len(open_questions), timeout=0)
-        for question in answered:
-            worker = open_questions[question]
+        answered, _ = ray.wait(list(requests), num_returns=len(requests), timeout=0)
+        for request in answered:
+            worker = requests[request]
             try:
-                for message in ray.get(question):
+                for message in ray.get(request):
                     self.hear(worker, message)
                 worker.pending = worker.actor.listen.remote(LISTEN)
             except ray.exceptions.RayError as error:
@@ -113,7 +113,7 @@ class RayExecutor(WorkerPool):
                     self.hear(worker, {"gone": _why(error), "failed": not _is_node_death(error)})
 
     def ending(self, worker: PoolWorker, outcome: Outcome) -> Outcome:
-        """The actor is gone, not just the process in it: that is never the job's fault."""
+        """If the actor is gone, not just the process in it, that is never the job's fault."""
         assert isinstance(worker, RayWorker)
         return Outcome("lost", error=outcome.error) if worker.ended else outcome
 
@@ -122,7 +122,7 @@ class RayExecutor(WorkerPool):
         if not waiting:
             return ""
         free = ", ".join(f"{name} {value:g}" for name, value in self._resources(ray.available_resources()).items())
-        return f"{waiting} actor(s) wait for a place; free in the cluster: {free or 'nothing'}"
+        return f"{waiting} actor(s) waiting for resources; free in the cluster: {free or 'nothing'}"
 
     def close(self) -> None:
         super().close()
@@ -141,7 +141,7 @@ class RayExecutor(WorkerPool):
             except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
                 raise UsageError(f"--set ray.address={address}: {' '.join(str(error).split())[:200]}") from None
             return
-        # On this machine alone; and not in /tmp/ray, which may belong to somebody else.
+        # On this machine only, and not in /tmp/ray, which may belong to another user.
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
         self.folder = folder = tempfile.mkdtemp(prefix="tabbench-ray-")
         ray.init(
@@ -150,7 +150,7 @@ class RayExecutor(WorkerPool):
         )  # fmt: skip
 
     def _check_resources(self) -> None:
-        """Refuse what no node has: an actor would wait for it for ever."""
+        """Refuse what no node has; an actor would wait for it forever."""
         if self.config.autoscaling:
             return
         flavours = {self.flavour(kind) for kind in ("pretrain", "encode", "trial", "fit")}
@@ -164,11 +164,11 @@ class RayExecutor(WorkerPool):
                     setting = "gpus" if name == "GPU" else "cpus" if name == "CPU" else name
                     raise UsageError(
                         f"--set ray.{flavour + '.' if flavour else ''}{setting}={value:g}: no node of the Ray cluster "
-                        f"has that (ray.autoscaling=true waits for one that may come)"
+                        "has that; if the cluster starts nodes on demand, add --set ray.autoscaling=true"
                     )
 
     def _count_slots(self) -> int:
-        """Workers that all nodes together have room for."""
+        """How many workers fit on all nodes together."""
         options = self.options("")
         slots = 0
         for node in ray.nodes():
@@ -180,12 +180,12 @@ class RayExecutor(WorkerPool):
         return max(1, slots)
 
     def _resources(self, offered: dict[str, float]) -> dict[str, float]:
-        """Without what Ray adds for itself."""
+        """Without the entries that Ray adds for its own use."""
         return {name: value for name, value in offered.items() if ":" not in name and name != "object_store_memory"}
 
 
 def _check_address(address: str) -> None:
-    """Refuse an address where nobody listens; Ray itself would try for minutes."""
+    """Refuse an address where nobody listens; Ray would keep trying for minutes."""
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdigit():
         return  # auto, or something that Ray understands
@@ -194,7 +194,7 @@ def _check_address(address: str) -> None:
     except OSError as error:
         raise UsageError(
             f"--set ray.address={address}: no answer ({error.strerror or error}); "
-            "ray start --head prints the address, auto finds a Ray of this machine"
+            "'ray start --head' prints the address; auto finds a Ray on this machine"
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""The node's side: ``python -m tabbench_slurm.agent FOLDER SECONDS NOTICE``, inside a SLURM job.
+"""The node's part: ``python -m tabbench_slurm.agent FOLDER SECONDS NOTICE``, inside a SLURM job.
 
 It keeps a warm worker, passes messages between it and the driver's folder, and leaves when its time is nearly up,
 when SLURM says so, or when the driver is dead.
@@ -23,9 +23,9 @@ LOOK_EVERY = 0.25
 SIGN_EVERY = 15.0
 """Seconds between two signs of life."""
 STARTS = 3
-"""So often in a row a worker may die before its hello."""
+"""How many times in a row a worker may die before its hello."""
 LAST_WORDS = 60.0
-"""Seconds in which a job that must leave may write its checkpoint."""
+"""Seconds that a job has to write its checkpoint when it must leave."""
 
 NEAR_END = "its SLURM job was near its time limit (slurm.time)"
 TOLD_TO_END = "SLURM ended its job: cancelled, preempted or out of time"
@@ -68,7 +68,7 @@ class Agent:
             self.process.send({"leave": why})
 
     def run(self) -> str:
-        """Work; why it ended."""
+        """Work until there is a reason to end, and return it."""
         while True:
             now = time.monotonic()
             if self.signalled or now > self.leave_at:
@@ -78,11 +78,11 @@ class Agent:
             if self.ready and now - self.looked > LOOK_EVERY:
                 self.looked = now
                 if self.read():
-                    return "it was not needed any more"
+                    return "it was no longer needed"
             self.process.watch()
             try:
                 ended = self.pass_on()
-            except FileNotFoundError:  # an orderly driver takes the folder away
+            except FileNotFoundError:  # a driver that ends normally removes the folder
                 return "the driver has ended"
             if ended:
                 return ended
@@ -90,7 +90,7 @@ class Agent:
                 return self.leaving
 
     def read(self) -> bool:
-        """Take what the driver says; whether that is to end."""
+        """Read the driver's messages; returns whether one of them says to end."""
         for _, message in receive(self.inbox):
             if "end" in message:
                 return True
@@ -105,7 +105,7 @@ class Agent:
         return False
 
     def pass_on(self) -> str:
-        """Tell the driver what the worker says; why to end, if its process does not start."""
+        """Pass the worker's messages on to the driver; returns why to end, if the worker does not start."""
         messages: list[Message] = []
         try:
             messages.append(self.news.get(timeout=CHECK_EVERY))
@@ -134,7 +134,7 @@ class Agent:
         return ended
 
     def restart(self, why: str) -> str:
-        """The worker's process has ended; another takes its place."""
+        """The worker's process has ended: start another. Returns why to end instead, if there is a reason."""
         self.process.finish()
         self.ready = self.busy = False
         self.failed_starts += 1

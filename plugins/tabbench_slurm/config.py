@@ -11,7 +11,7 @@ from tabbench import Config
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 SHORTEST = 60
-"""Seconds: SLURM counts in minutes, and takes a limit of 0 for no limit, or waits for ever."""
+"""Seconds: SLURM counts in minutes, and takes 0 as no limit, or waits forever."""
 
 
 def parse_duration(value: Any) -> Any:

@@ -1,6 +1,6 @@
-"""Workers as SLURM jobs: arrays of warm workers that take one job after the other until their time is nearly up.
+"""Workers as SLURM jobs: arrays of warm workers that run one job after another until their time is nearly up.
 
-So a job of seconds does not wait in the queue. Messages go by files on the shared results folder.
+So a job of a few seconds does not wait in the queue. Messages are files in the shared results folder.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from tabbench_slurm.scheduler import Scheduler, State, explain
 from tabbench_slurm.script import NOT_VISIBLE, driver_script, worker_script
 
 ARRAY = 500
-"""Workers in one array, at most: clusters limit the size (MaxArraySize)."""
+"""The most workers in one array: clusters limit its size (MaxArraySize)."""
 LIST_EVERY = 0.2
-"""Seconds between two looks for messages."""
+"""Seconds between two checks for messages."""
 SILENCE = 180.0
-"""Seconds without a sign of life after which a worker that SLURM believes to run is given up."""
+"""Seconds without a sign of life after which a worker is given up, even if SLURM says it is running."""
 
 
 class SlurmWorker(PoolWorker):
@@ -61,7 +61,7 @@ class SlurmWorker(PoolWorker):
         return True
 
     def kill(self) -> None:
-        """Cancelled together with all others that are to go, at the next look at the queue."""
+        """Mark it. All marked workers are cancelled together, the next time the queue is queried."""
         if self.name:
             self.pool.doomed.append(self.name)
 
@@ -71,7 +71,7 @@ class SlurmWorker(PoolWorker):
 
 
 class SlurmExecutor(WorkerPool):
-    """As many workers as there is work for, at most ``--jobs``."""
+    """As many workers as there is work for, up to ``--jobs``."""
 
     Config = SlurmConfig
     remote = True
@@ -96,7 +96,7 @@ class SlurmExecutor(WorkerPool):
         return self.site.slots or 4
 
     def flavour(self, kind: str) -> str:
-        """Kinds with resources of their own have workers of their own."""
+        """Kinds of jobs with their own resources have their own workers."""
         special = getattr(self.config, kind, None)
         return kind if isinstance(special, Resources) and special != Resources() else ""
 
@@ -120,7 +120,7 @@ class SlurmExecutor(WorkerPool):
             self._look()
 
     def ending(self, worker: PoolWorker, outcome: Outcome) -> Outcome:
-        """A worker that left by itself had to: its job goes on elsewhere."""
+        """A worker leaves only when it has to, so its job resumes elsewhere."""
         return Outcome("lost", error=outcome.error)
 
     def why_waiting(self) -> str:
@@ -167,7 +167,7 @@ class SlurmExecutor(WorkerPool):
         return f"SLURM job {name}; it writes to {folder / f'driver-{name}.log'}"
 
     def _submit(self) -> None:
-        """Submit the workers that wait to be, those of one flavour as one array."""
+        """Submit the workers that have not been submitted yet, one array per flavour."""
         unnamed = [worker for worker in self.workers if isinstance(worker, SlurmWorker) and not worker.name]
         for flavour in dict.fromkeys(worker.flavour for worker in unnamed):
             group = [worker for worker in unnamed if worker.flavour == flavour][:ARRAY]
@@ -186,7 +186,7 @@ class SlurmExecutor(WorkerPool):
         self.scheduler.cancel(doomed)
 
     def _look(self) -> None:
-        """See how the SLURM jobs are, and what that means for our jobs."""
+        """Query the SLURM jobs, and work out what their states mean for our jobs."""
         alive = {worker.name: worker for worker in self.by_name.values() if worker in self.workers}
         self.by_name = alive
         if not alive:
@@ -222,7 +222,7 @@ class SlurmExecutor(WorkerPool):
             state = State("OUT_OF_MEMORY", state.node)
         outcome = state.outcome(worker.name)
         if state.is_alive or state.name == "UNKNOWN":
-            outcome = Outcome("lost", error=f"SLURM job {worker.name} gives no sign of life")
+            outcome = Outcome("lost", error=f"SLURM job {worker.name} shows no sign of life")
             worker.kill()
         if worker.job is not None:
             self.hear(worker, {"key": worker.job.key, "outcome": outcome.to_json()})

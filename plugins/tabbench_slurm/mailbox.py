@@ -4,7 +4,7 @@
     FOLDER/out/WORKER.NUMBER.jsonl    from the workers: one folder, so that the driver lists only one
     FOLDER/beat                       changes as long as the driver lives
 
-Every file is written under another name and renamed, so nobody reads half of it. Who has read a file removes it.
+Every file is written under another name and renamed, so nobody reads half of it. Whoever reads a file removes it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import Any
 
 Message = dict[str, Any]
 BEAT_EVERY = 5.0
-"""Seconds between two signs of life of a driver."""
+"""Seconds between two heartbeats of a driver."""
 BEAT_LOST = 40.0
-"""Seconds without one after which a worker takes its driver for dead."""
+"""Seconds without one after which a worker considers its driver dead."""
 
 
 def put(path: Path, text: str) -> None:
@@ -45,7 +45,7 @@ class Outbox:
 
 
 def receive(folder: Path) -> list[tuple[str, Message]]:
-    """What has come in, oldest first, with the sender's name; it is taken away."""
+    """Messages that have come in, oldest first, each with its sender. Their files are removed."""
     found = []
     try:
         names = sorted(name for name in os.listdir(folder) if name.endswith(".jsonl") and not name.startswith("."))
@@ -65,7 +65,7 @@ def receive(folder: Path) -> list[tuple[str, Message]]:
 
 
 class Heart:
-    """Writes signs of life from a thread of its own: a busy driver is not a dead one."""
+    """Writes heartbeats from a separate thread, so that a busy driver does not look dead."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.count = path, 0
@@ -89,7 +89,7 @@ class Heart:
 
 
 class Pulse:
-    """Feels another's heart. Only changes count, so the clocks of two machines need not agree."""
+    """Watches another process's heartbeat. Only changes count, so two machines' clocks need not agree."""
 
     def __init__(self, path: Path, now: float) -> None:
         self.path, self.seen, self.changed = path, "", now

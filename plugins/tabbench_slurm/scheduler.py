@@ -1,4 +1,4 @@
-"""SLURM's own commands, and what their words mean to us."""
+"""SLURM's commands, and what their answers mean for us."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from tabbench import Outcome, TabbenchError, UsageError
 
 COMMAND_SECONDS = 60
-"""A controller with much to do answers late, but it answers."""
+"""A busy controller answers late, but it answers."""
 ALIVE = frozenset({"PENDING", "RUNNING", "CONFIGURING", "COMPLETING", "SUSPENDED", "REQUEUED", "RESIZING", "SIGNALING",
                    "STAGE_OUT", "STOPPED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"})  # fmt: skip
 LOST = {
@@ -23,9 +23,9 @@ LOST = {
     "BOOT_FAIL": "could not boot its node",
     "DEADLINE": "missed its deadline",
     "REVOKED": "was moved to another cluster",
-    "COMPLETED": "ended without a word",
+    "COMPLETED": "ended without saying why",
 }
-"""States that say nothing against the job which a worker had."""
+"""States that are not the fault of the worker's job."""
 REASONS = {
     "Resources": "no node is free",
     "Priority": "other jobs are ahead in the queue",
@@ -34,13 +34,13 @@ REASONS = {
     "AssocMaxJobsLimit": "your account allows no more jobs at a time",
     "PartitionDown": "the partition is down",
     "PartitionInactive": "the partition takes no jobs",
-    "PartitionNodeLimit": "the partition does not have what is asked for",
+    "PartitionNodeLimit": "the partition cannot provide what was requested",
     "PartitionTimeLimit": "slurm.time is longer than the partition allows",
     "ReqNodeNotAvail": "the nodes are reserved or down",
     "JobArrayTaskLimit": "the array allows no more at a time",
-    "BeginTime": "it was queued again a moment ago",
+    "BeginTime": "it was requeued a moment ago",
 }
-"""What squeue says of a job that waits, in words."""
+"""squeue's reasons for a waiting job, in words."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class State:
         return self.name in ALIVE
 
     def outcome(self, job: str) -> Outcome:
-        """How a job of ours ended whose worker came to this."""
+        """How our job ended if its worker ended in this state."""
         if self.name == "OUT_OF_MEMORY":
             return Outcome("out_of_memory", error=f"SLURM job {job} used more memory than it requested")
         if self.name in LOST:
@@ -73,7 +73,7 @@ def explain(reason: str) -> str:
 
 
 class Scheduler:
-    """Asks once for all jobs, and never more often than it is told to."""
+    """Queries all jobs at once."""
 
     def __init__(self) -> None:
         if shutil.which("sbatch") is None:
@@ -93,7 +93,7 @@ class Scheduler:
             self._run("scancel", *jobs)
 
     def states(self, jobs: Iterable[str]) -> dict[str, State]:
-        """What became of array tasks (``12_0``); one of which nobody knows anything is missing."""
+        """The states of array tasks (``12_0``), without those that SLURM no longer knows."""
         wanted = set(jobs)
         arrays = ",".join(sorted({job.partition("_")[0] for job in wanted}))
         _, out, _ = self._run("squeue", "--noheader", "--array", "--states=all", f"--jobs={arrays}",

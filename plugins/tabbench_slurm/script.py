@@ -48,7 +48,7 @@ def worker_script(config: SlurmConfig, folder: Path, limits: Limits, name: str) 
 
 
 def driver_script(config: SlurmConfig, folder: Path, command: list[str], directory: Path) -> str:
-    """The script of a driver that outlives the login. Near the end of its time it is queued again, and goes on."""
+    """The script of a driver that outlives the login. Near the end of its time it requeues itself and resumes."""
     options = [
         "--job-name=tabbench-driver",
         f"--output={folder}/driver-%j.log",
@@ -89,5 +89,5 @@ def _resources(config: SlurmConfig) -> list[str]:
 
 
 def _minutes(seconds: int) -> int:
-    """SLURM's unit, rounded up: 0 would mean for ever."""
+    """In SLURM's unit, rounded up: 0 would mean no limit."""
     return max(1, -(-seconds // 60))

@@ -40,7 +40,7 @@ class Arrival:
         return time.monotonic() - self.since > self.patience
 
     def verdict(self) -> Outcome:
-        """The job's own word, or why it does not count."""
+        """The job's own outcome, or why it does not count."""
         if self._look():
             return self.outcome
         node = self.outcome.place.get("hostname", "its node")

@@ -185,7 +185,7 @@ class Execution:
     # Starting.
 
     def _start_ready(self, executor: Executor) -> dict[str, int]:
-        """Start what can start; how many jobs of each kind only want for room."""
+        """Start what can start; returns how many jobs of each kind only lack room."""
         again = self._start_again(executor)
         self._look_at_others()
         self._start_steps(executor, before=self.n_at_once)
@@ -203,7 +203,7 @@ class Execution:
         return dict(again + ready + self.agenda.ready())
 
     def _start_again(self, executor: Executor) -> Counter[str]:
-        """Start jobs again that were killed or lost; how many of each kind want for room."""
+        """Restart jobs that were killed or lost; returns how many of each kind only lack room."""
         ready: Counter[str] = Counter()
         for key, running in list(self.again.items()):
             if any(need in self.agenda.unsettled for need in running.step.needs):
@@ -232,7 +232,7 @@ class Execution:
             self._leave_out_what_takes_too_long(list(self.agenda.waiting.values()))
 
     def _start_steps(self, executor: Executor, before: int | None = None) -> bool:
-        """Start steps that are ready, the most urgent first; whether studies were opened, whose trials come next."""
+        """Start steps that are ready, the most urgent first; returns whether studies were opened."""
         opened = False
 
         def may_start(kind: str) -> bool:
@@ -261,8 +261,8 @@ class Execution:
             self.hungry |= self.studies
 
     def _may_start(self, executor: Executor, kind: str) -> bool:
-        """A study needs no room, but with a budget it is opened only when its trials can start: who knows what then is
-        left of the time."""
+        """A study needs no room, but with a budget it is opened only when its trials can start: nobody
+        knows yet how much time there will be."""
         if kind == TUNE:
             return not self.budget.is_limited or len(self.running) + len(self.measuring) < executor.slots
         return self._has_room(executor, kind)
@@ -281,7 +281,7 @@ class Execution:
                     self._leave_out(step, f"{step.label} {why}")
 
     def _leave_out(self, step: Step, why: str) -> None:
-        """Do without a step, and without what needs it."""
+        """Leave out a step and everything that needs it."""
         self.agenda.start(step.key)
         if not any(need in self.left_out for need in step.needs):
             self.observer.left_out(step, why)
@@ -390,9 +390,9 @@ class Execution:
             executor.prune(event.key)
 
     def _receive(self, running: Running, outcome: Outcome, patience: float) -> None:
-        """Take the end of a job; what it has made must be there first, and may come later than the news of it."""
+        """Accept the end of a job. What it has made must be visible first, and may appear later than the message."""
         job = running.job
-        if job.key in self.arriving:  # it says so twice
+        if job.key in self.arriving:  # it was reported twice
             return
         arrival = Arrival(self.store.artefact(job.kind, job.key), outcome, patience)
         if outcome.status != "ok" or job.kind not in ARTEFACTS or arrival.is_there():

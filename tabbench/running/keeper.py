@@ -80,7 +80,7 @@ def _reap() -> dict[int, int]:
 
 
 def kill_tree() -> None:
-    """Kill all descendants; new ones that they start meanwhile too."""
+    """Kill all descendants, including those that they start meanwhile."""
     until = time.monotonic() + KILL_WITHIN
     while (found := descendants(os.getpid())) and time.monotonic() < until:
         for pid in found:
@@ -91,7 +91,7 @@ def kill_tree() -> None:
 
 
 def descendants(root: int) -> list[int]:
-    """The processes below one, as ``/proc`` tells; where there is none, the group of this process is killed."""
+    """The processes below one, from ``/proc``; where there is no ``/proc``, this process's group is killed."""
     children: dict[int, list[int]] = {}
     try:
         names = [name for name in os.listdir("/proc") if name.isdigit()]

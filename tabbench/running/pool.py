@@ -74,11 +74,11 @@ class PoolWorker(ABC):
         """End it at once; the pool then hears ``{"gone": why}``."""
 
     def renew(self) -> bool:
-        """Replace the process but keep the place, if that is worth more; whether a new hello will come."""
+        """Replace the process but keep the slot, where a slot is costly; returns whether a new hello will come."""
         return False
 
     def watch(self) -> None:
-        """Look after it; called several times a second."""
+        """Check on it; called several times a second."""
 
     def finish(self) -> None:
         """Kill it and wait until nothing of it is left."""
@@ -176,12 +176,12 @@ class WorkerPool(Executor):
         return outcome
 
     def poll(self) -> None:
-        """Look at the scheduler, if there is one; called in each ``wait``."""
+        """Query the scheduler, if there is one; called in each ``wait``."""
 
     # What executors call.
 
     def hear(self, worker: PoolWorker, message: Message) -> None:
-        """Take a message of a worker; from any thread."""
+        """Accept a message from a worker; may be called from any thread."""
         self._news.put((worker, message))
 
     # The contract.
@@ -346,7 +346,7 @@ class WorkerPool(Executor):
         self.workers.append(self.start_worker(self._count, flavour))
 
     def _scale(self) -> None:
-        """Start the workers that are lacking, retire those that nobody needs."""
+        """Start the workers that are missing, and retire those that nobody needs."""
         wanted: Counter[str] = Counter()
         for kind, number in self._ready.items():
             wanted[self.flavour(kind)] += number

@@ -119,12 +119,12 @@ class WorkerProcess:
 
     def send(self, message: Message) -> None:
         assert self.process.stdin is not None
-        with contextlib.suppress(OSError, ValueError):  # its death is news of its own
+        with contextlib.suppress(OSError, ValueError):  # its death is reported separately
             self.process.stdin.write(json.dumps(message) + "\n")
             self.process.stdin.flush()
 
     def pass_on(self, message: Message) -> None:
-        """Send a message that came from a driver elsewhere; of a job, the limits are kept here."""
+        """Send a message from a driver elsewhere. The limits of a job are enforced here."""
         if "job" in message:
             self.take(Job.from_json(message["job"]), Limits(**message["limits"]))
         else:
@@ -156,7 +156,7 @@ class WorkerProcess:
             os.close(self._life)  # its keeper does it
 
     def _kill_ourselves(self) -> None:
-        """Kill a keeper that cannot, and what can be found of its tree."""
+        """Kill a keeper that cannot do it itself, and whatever is found of its tree."""
         with contextlib.suppress(psutil.Error):
             for child in psutil.Process(self.process.pid).children(recursive=True):
                 with contextlib.suppress(psutil.Error):
@@ -179,7 +179,7 @@ class WorkerProcess:
         self._listener.join(JOIN)
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        with contextlib.suppress(OSError, ValueError):  # what was still on its way to it
+        with contextlib.suppress(OSError, ValueError):  # some input was still on its way
             self.process.stdin.close()
         if not self._listener.is_alive():
             self.process.stdout.close()

@@ -21,13 +21,13 @@ class RehearsalPayload(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(frozen=True)
 
     epochs: int = 3
-    """Reports, one each."""
+    """How many, with one report each."""
     seconds: float = 0.0
-    """Time of each."""
+    """Seconds that each takes."""
     then: Literal["end", "fail", "lose", "crash", "hang", "eat"] = "end"
     """What comes after the last report."""
     echo: int = 0
-    """Given back."""
+    """Returned with the result."""
     seed: int = 0
     store: str = ""
     cache: str = ""
@@ -42,7 +42,7 @@ class RehearsalPayload(pydantic.BaseModel):
 
 
 def rehearse(payload: RehearsalPayload, context: Context) -> dict[str, int | str]:
-    """Do it; who did it, and where."""
+    """Do what the payload says; returns which process did it, and where."""
     pid = os.getpid()
     me: dict[str, int | str] = {"pid": pid, "host": socket.gethostname(), "echo": payload.echo}
     for epoch in range(payload.epochs):

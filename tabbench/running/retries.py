@@ -1,4 +1,4 @@
-"""How often jobs are started again whose worker was killed or lost."""
+"""How often a job is restarted after its worker was killed or lost."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ class Retries:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        """How often in a row a job may get no further than the time before."""
+        """How many times in a row a job may end without getting further than before."""
         self.made: Counter[str] = Counter()
         self._in_vain: Counter[str] = Counter()
         self._reached: dict[str, int] = {}
 
     def allow(self, key: str, reached: int, *, lost: bool) -> bool:
-        """Whether a job is started again that had ``reached`` an epoch.
+        """Whether to restart a job that had ``reached`` an epoch.
 
-        One that was lost, but got further than ever before, is on its way, however short the time that its place gives
-        it.
+        A lost job that got further than ever before is making progress, however little time it gets on each node.
         """
         moved_on = lost and reached > self._reached.get(key, 0)
         self._reached[key] = max(reached, self._reached.get(key, 0))

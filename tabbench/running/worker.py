@@ -44,7 +44,7 @@ from tabbench.values import JsonObject
 REPORT_EVERY = 0.2
 """Seconds between progress messages: a fast training must not flood its driver."""
 SEE_WITHIN = 10.0
-"""Seconds in which a file of another machine must have become visible."""
+"""Seconds within which a file from another machine must become visible."""
 
 
 def ignore_term() -> None:
