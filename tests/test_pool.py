@@ -257,9 +257,13 @@ def test_a_worker_told_to_ignore_it_survives_sigterm_but_what_a_job_forks_does_n
 import os, signal, time
 from tabbench.running.worker import ignore_term
 ignore_term()
+ready, say_ready = os.pipe()
 child = os.fork()
+if not child:
+    os.write(say_ready, b"!")  # Python drops signals that come before it has put itself in order after a fork
 while not child:
     time.sleep(0.1)
+os.read(ready, 1)
 os.kill(os.getpid(), signal.SIGTERM)
 os.kill(child, signal.SIGTERM)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
