@@ -1,9 +1,15 @@
 """Plan -> executor -> store with real worker processes."""
 
+import math
 import re
 from pathlib import Path
+from typing import Any
 
+import pytest
 from harness import Bench, InProcess, written_records
+
+from tabbench.contracts import Event, Job, Outcome
+from tabbench.results.verify import verify_results
 
 
 def test_a_run_stores_one_record_for_each_planned_one(bench: Bench) -> None:
@@ -106,3 +112,60 @@ def test_workers_do_not_change_results(bench: Bench, tmp_path: Path) -> None:
     together = Bench(tmp_path / "together", slots=2)
     together.run(data=["wine", "diabetes"], seeds=2)
     assert together.stable_records() == bench.stable_records()
+
+
+MALFORMED: dict[str, tuple[dict[str, Any], str]] = {
+    "nothing": ({}, "it is a result without 'metric'"),
+    "no number": ({"score": math.nan}, "its field 'score' holds NaN"),
+    "infinity": ({"score": math.inf}, "its field 'score' holds Infinity"),
+    "a word": ({"score": "high"}, "its field 'score' holds \"high\""),
+    "a part": ({"score": 0.5, "test": 3}, "its field 'test' holds 3"),
+}
+
+
+def giving(result: dict[str, Any], reports: dict[str, Any]) -> type[InProcess]:
+    """An executor whose fits report and give this, whatever they are."""
+
+    class Giving(InProcess):
+        def submit(self, job: Job) -> None:
+            if job.kind == "fit":
+                self.events += [Event(job.key, 1, 2, reports), Event(job.key, outcome=Outcome("ok", dict(result)))]
+            else:
+                super().submit(job)
+
+    return Giving
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_what_is_not_a_result_is_a_failure_that_says_so(bench: Bench, name: str) -> None:
+    result, said = MALFORMED[name]
+    summary = bench.run(executor=giving(result, {"validation": math.nan, "probe": "x"}), ssl=["none"])
+    (record,) = bench.records()
+    assert record["status"] == "failed"
+    assert record["error"] == f"the job gave something that is not a result: {said}"
+    assert len(summary.failures) == 1
+    assert verify_results(bench.store.root).findings == []
+
+
+def test_a_job_cannot_say_that_it_was_another_one(bench: Bench) -> None:
+    bench.run(executor=InProcess, ssl=["none"])
+    (honest,) = bench.store.records()
+    told = {**honest.to_json(), "key": "0" * 24, "ssl": "tjepa", "split": 7, "seed": 9, "status": "ok", "kind": "trial"}
+    bench.run(executor=giving(told, {}), ssl=["none"], seeds=2)
+    second = next(record for record in bench.store.records() if record.key != honest.key)
+    assert (second.ssl, second.split, second.seed, second.kind) == ("none", 0, 1, "result")
+    assert second.key in {step.key for step in bench.plan(ssl=["none"], seeds=2).records}
+
+
+def test_reports_that_are_no_numbers_do_not_reach_the_tuner(bench: Bench) -> None:
+    class Reporting(InProcess):
+        def submit(self, job: Job) -> None:
+            self.events += [Event(job.key, step, 9, {"validation": math.nan, "probe": math.inf}) for step in (1, 2)]
+            super().submit(job)
+
+    bench.run(executor=Reporting, ssl=["none"], trials=3)
+    records = bench.records()
+    assert {record["status"] for record in records} == {"ok"}
+    told = [value for record in records for value in record.get("reports", {}).values()]
+    assert told
+    assert all(math.isfinite(value) for value in told)

@@ -207,7 +207,8 @@ class Record:
     @classmethod
     def make(cls, planned: Planned, key: str, outcome: Outcome, **known: Any) -> Record:
         """Combine what the plan knew with what the job found out."""
-        value = {**planned.to_json(), "key": key, "status": outcome.status, **outcome.result, **known}
+        # The plan comes last: a job cannot say that it was another one.
+        value = {**outcome.result, **planned.to_json(), "key": key, "status": outcome.status, **known}
         how = {name: found for name in ("place", "retries") if (found := getattr(outcome, name))}
         if how:
             value["environment"] = {**(value.get("environment") or {}), **how}
