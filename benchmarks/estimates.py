@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tabbench.contracts import Event, Outcome
-from tabbench.experiment.plan import Step
+from tabbench.experiment.graph import Step
 from tabbench.experiment.spec import Entries
 from tabbench.registry import make_registry
 from tabbench.results.store import Store

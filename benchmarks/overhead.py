@@ -16,7 +16,8 @@ from pathlib import Path
 
 from tabbench.contracts.job import Event, Outcome
 from tabbench.data.sources import resolve_data
-from tabbench.experiment.plan import Step, make_plan
+from tabbench.experiment.graph import Step
+from tabbench.experiment.plan import make_plan
 from tabbench.experiment.spec import make_spec
 from tabbench.registry import make_registry
 from tabbench.results.store import Store

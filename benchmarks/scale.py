@@ -22,7 +22,8 @@ from typing import Any, ClassVar
 
 from tabbench.contracts import Event, Executor, Job, Outcome
 from tabbench.data.gather import find_data
-from tabbench.experiment.plan import Plan, Step, make_plan
+from tabbench.experiment.graph import Plan, Step
+from tabbench.experiment.plan import make_plan
 from tabbench.experiment.spec import make_spec
 from tabbench.registry import make_registry
 from tabbench.results.store import Store

@@ -17,7 +17,8 @@ from tabbench.config import Config
 from tabbench.contracts import Executor, Job, Site
 from tabbench.contracts.job import Event, Outcome
 from tabbench.data.gather import find_data
-from tabbench.experiment.plan import Plan, Step, check_spec, make_plan
+from tabbench.experiment.graph import Plan, Step
+from tabbench.experiment.plan import check_spec, make_plan
 from tabbench.experiment.spec import make_spec
 from tabbench.registry import make_registry
 from tabbench.results.lines import read_line

@@ -2,7 +2,7 @@
 
 from test_clock import fit
 
-from tabbench.experiment.plan import Step
+from tabbench.experiment.graph import Step
 from tabbench.running.agenda import Agenda
 
 

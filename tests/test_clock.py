@@ -5,8 +5,8 @@ import pytest
 
 from tabbench.contracts.job import Event
 from tabbench.data.cache import Manifest
+from tabbench.experiment.graph import Step
 from tabbench.experiment.payloads import Address, FitPayload, SplitChoice
-from tabbench.experiment.plan import Step
 from tabbench.running.clock import BASE, Clock
 
 

@@ -9,7 +9,7 @@ from harness import Bench
 from rich.console import Console
 
 from tabbench.contracts import Event, Outcome
-from tabbench.experiment.plan import Plan, Step
+from tabbench.experiment.graph import Plan, Step
 from tabbench.running.clock import Clock
 from tabbench.running.display import PlainDisplay, RichDisplay
 

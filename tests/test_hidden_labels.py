@@ -15,7 +15,7 @@ from tabbench.data.cache import Manifest, cache_dir, read_frame
 from tabbench.data.labels import LabelledRows, choose_labelled
 from tabbench.data.rules import divide
 from tabbench.data.splits import Split
-from tabbench.experiment.plan import Plan
+from tabbench.experiment.graph import Plan
 from tabbench.results.store import Store
 from tabbench.running.steps import do_job
 

@@ -8,7 +8,7 @@ from tabbench_mlp.config import MLPConfig
 
 from tabbench.config import preset_settings
 from tabbench.errors import UsageError
-from tabbench.experiment.plan import Plan, StudyPlan
+from tabbench.experiment.graph import Plan, StudyPlan
 from tabbench.experiment.settings import Configured, choose
 from tabbench.experiment.spec import make_spec, parse_setting
 from tabbench.registry import make_registry

@@ -7,7 +7,7 @@ import pytest
 from harness import Bench, tabbench
 
 from tabbench.errors import UsageError
-from tabbench.experiment.plan import Plan, Step
+from tabbench.experiment.graph import Plan, Step
 from tabbench.running.forecast import PER_JOB, Calibration, Timings
 from tabbench.running.launch import make_launcher
 

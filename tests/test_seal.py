@@ -11,7 +11,7 @@ from harness import Bench
 from tabbench.context import Context
 from tabbench.contracts import Limits, SSLMethod
 from tabbench.data.prepare import SealedTest, SplitData, open_split
-from tabbench.experiment.plan import Plan
+from tabbench.experiment.graph import Plan
 from tabbench.results.store import Store
 from tabbench.running import features, steps
 from tabbench.values import Table

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tabbench.experiment.plan import Plan, Step
+    from tabbench.experiment.graph import Plan, Step
     from tabbench.experiment.spec import Spec
     from tabbench.registry import Registry
     from tabbench.results.store import Store

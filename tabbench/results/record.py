@@ -14,8 +14,8 @@ from typing import Any, Literal, get_args, get_type_hints
 from tabbench.config import Settings
 from tabbench.contracts.configurable import Diagnostics
 from tabbench.contracts.job import FINAL, Outcome, Status
+from tabbench.experiment.graph import Origin, Planned
 from tabbench.experiment.payloads import TuningSummary
-from tabbench.experiment.plan import Origin, Planned
 from tabbench.results.shapes import shape_of
 from tabbench.values import JsonObject
 

@@ -16,7 +16,8 @@ from tabbench.contracts.weighting import Weighting
 from tabbench.data.sources import resolve_data
 from tabbench.errors import TabbenchError, UsageError
 from tabbench.experiment.controls import NONE, UNTRAINED
-from tabbench.experiment.plan import Plan, Step, make_plan
+from tabbench.experiment.graph import Plan, Step
+from tabbench.experiment.plan import make_plan
 from tabbench.experiment.settings import choose
 from tabbench.experiment.spec import (
     READING_ENTRIES,

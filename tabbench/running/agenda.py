@@ -9,7 +9,7 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from tabbench.experiment.plan import Step
+from tabbench.experiment.graph import Step
 
 
 class Agenda:

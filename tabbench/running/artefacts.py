@@ -10,8 +10,8 @@ import pydantic
 
 from tabbench.config import Settings
 from tabbench.contracts.configurable import Diagnostics
+from tabbench.experiment.graph import Step
 from tabbench.experiment.payloads import TuningSummary
-from tabbench.experiment.plan import Step
 from tabbench.results.record import EncoderScores
 from tabbench.results.store import Store
 

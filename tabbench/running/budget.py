@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tabbench.experiment.plan import Step
+from tabbench.experiment.graph import Step
 from tabbench.running.clock import Clock, duration
 
 SPARE = 1.1

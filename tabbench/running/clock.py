@@ -11,8 +11,8 @@ from tabbench.config import Settings
 from tabbench.contracts.job import Event
 from tabbench.data.labels import LabelBudget
 from tabbench.experiment.controls import untrained
+from tabbench.experiment.graph import Step
 from tabbench.experiment.payloads import EncodePayload, FitPayload, PretrainPayload
-from tabbench.experiment.plan import Step
 from tabbench.running.tuning import BATCH
 
 Kin = tuple[str, ...]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tabbench.contracts import Job
+from tabbench.experiment.graph import Step
 from tabbench.experiment.payloads import TuningSummary
-from tabbench.experiment.plan import Step
 from tabbench.running.studies import BestTrial, instead_of
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tabbench.contracts.job import Event, Outcome
-from tabbench.experiment.plan import Step
+from tabbench.experiment.graph import Step
 from tabbench.results.escaping import escape_terminal
 from tabbench.running.clock import Clock, duration
 from tabbench.running.growing import GrowingTable

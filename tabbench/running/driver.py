@@ -14,9 +14,8 @@ from typing import Protocol
 from tabbench.contracts import Event, Executor, Job, Outcome
 from tabbench.contracts.job import Status
 from tabbench.data.cache import cache_dir
-from tabbench.experiment.plan import Plan, Step
+from tabbench.experiment.graph import Plan, Step
 from tabbench.results.locks import Lock
-from tabbench.results.record import UNFINISHED_TUNING, Record
 from tabbench.results.store import Store
 from tabbench.running.agenda import Agenda
 from tabbench.running.arrivals import ARTEFACTS, Arrival
@@ -25,6 +24,7 @@ from tabbench.running.clock import Clock
 from tabbench.running.decisions import Decisions
 from tabbench.running.forecast import CALIBRATE, Forecast
 from tabbench.running.interruption import one_interruption
+from tabbench.running.ledger import Ledger
 from tabbench.running.observer import Observer, Summary
 from tabbench.running.retries import Retries
 from tabbench.running.signs import Signs
@@ -139,9 +139,6 @@ class Execution:
         self.studies: dict[str, OpenStudy] = {}
         self.hungry: dict[str, OpenStudy] = {}
         """Studies that may have a trial to start; the others wait for trials that run."""
-        self.left_out: dict[str, str] = {}
-        """Steps that the budget does not allow, and why."""
-        self.failed: dict[str, Outcome] = {}
         self.summary = Summary(done_before=sum(is_done(step, store) for step in plan.records))
 
     def run(self, start_executor: StartExecutor) -> None:
@@ -153,6 +150,9 @@ class Execution:
             executor = start_executor(self.store)
             self.decisions.places["patience"] = executor.patience
             self.signs.begin(executor)
+            self.ledger = Ledger(
+                self.plan, self.store, self.agenda, self.decisions, self.clock, self.observer, self.signs, self.summary
+            )
             self.clock.begin(todo, executor.slots)
             self.observer.begin(todo, self.summary.done_before, executor.slots, self.clock)
             self._leave_out_what_takes_too_long(todo)
@@ -241,7 +241,7 @@ class Execution:
         while (step := self.agenda.next(may_start, before)) is not None:
             why = self.budget.why_not(step)
             if why:
-                self._leave_out(step, f"{step.label} {why}")
+                self.ledger.leave_out(step, f"{step.label} {why}")
             elif step.study is not None:
                 opened |= self._open(step)
             else:
@@ -270,34 +270,6 @@ class Execution:
     def _has_room(self, executor: Executor, kind: str) -> bool:
         return len(self.running) + len(self.measuring) < executor.slots and executor.room(kind) > 0
 
-    # What the budget does not allow.
-
-    def _leave_out_what_takes_too_long(self, todo: list[Step]) -> None:
-        """Say at once what cannot be done in the time that there is."""
-        for step in todo:
-            if step.key in self.agenda.waiting and not any(need in self.agenda.unsettled for need in step.needs):
-                why = self.budget.why_not(step)
-                if why:
-                    self._leave_out(step, f"{step.label} {why}")
-
-    def _leave_out(self, step: Step, why: str) -> None:
-        """Leave out a step and everything that needs it."""
-        self.agenda.start(step.key)
-        if not any(need in self.left_out for need in step.needs):
-            self.observer.left_out(step, why)
-        self.left_out[step.key] = why
-        self.clock.settled(step)
-        if step.planned is not None:
-            self.summary.left_out.append((step, why))
-        self._settle(step.key)
-
-    def _stop(self) -> None:
-        """The time is used up: what runs is ended with the executor, and resumed by the next run."""
-        under_way = [each.step for each in (*self.running.values(), *self.again.values())]
-        for step in (*self.agenda.clear(), *under_way):
-            if step.planned is not None:
-                self.summary.left_out.append((step, "the budget was used up"))
-
     def _take_lock(self, key: str) -> Lock | None:
         """The right to work on a key; None if another driver has it, to be tried again later."""
         lock = self.store.lock(key)
@@ -317,9 +289,7 @@ class Execution:
             self.store.drop_artefact(step.kind, actual.key)
         elif is_done(actual, self.store):
             lock.release()
-            self.summary.elsewhere += step.planned is not None
-            self.clock.settled(step)
-            self._settle(step.key)
+            self.ledger.finish_elsewhere(step)
             return
         job = self.decisions.make_job(actual, step)
         self.running[job.key] = Running(step, lock, job)
@@ -362,6 +332,23 @@ class Execution:
             self.clock.trials_left(study.step, study.n_waiting)
         if study.finished:
             self._close(study)
+
+    # What the budget does not allow.
+
+    def _leave_out_what_takes_too_long(self, todo: list[Step]) -> None:
+        """Say at once what cannot be done in the time that there is."""
+        for step in todo:
+            if step.key in self.agenda.waiting and not any(need in self.agenda.unsettled for need in step.needs):
+                why = self.budget.why_not(step)
+                if why:
+                    self.ledger.leave_out(step, f"{step.label} {why}")
+
+    def _stop(self) -> None:
+        """The time is used up: what runs is ended with the executor, and resumed by the next run."""
+        under_way = [each.step for each in (*self.running.values(), *self.again.values())]
+        for step in (*self.agenda.clear(), *under_way):
+            if step.planned is not None:
+                self.summary.left_out.append((step, "the budget was used up"))
 
     # Ending.
 
@@ -414,28 +401,9 @@ class Execution:
         outcome = replace(outcome, retries=self.retries.made[key])
         if running.study is not None:
             self._finish_trial(running.study, running.study.steps[key], outcome)
-            running.lock.release()
-            return
-        step = running.step
-        if outcome.status != "ok":
-            self.failed[step.key] = outcome
-        if step.planned is not None:
-            outcome = self._write(step, outcome)
+        else:
+            self.ledger.finish(running.step, outcome)
         running.lock.release()
-        self._tell_end(step, outcome)
-        self._settle(step.key)
-
-    def _settle(self, key: str) -> None:
-        """A step has ended. What only waited for it can start, or fails or is left out with it."""
-        for step in self.agenda.settle(key):
-            broken = next((need for need in step.needs if need in self.failed), None)
-            missing = next((need for need in step.needs if need in self.left_out), None)
-            if missing is not None:
-                self._leave_out(step, self.left_out[missing])
-            elif broken is not None:
-                self._give_up(step, broken)
-            else:
-                self.agenda.release(step)
 
     def _try_again(self, running: Running, outcome: Outcome) -> bool:
         """Whether a job that ended early is started again; by its next run if not by this one."""
@@ -448,11 +416,11 @@ class Execution:
             return False
         if study is not None:
             study.start_again(key)
-        self.again[key] = replace(running, step=self._with_needs(running.step), reached=0)
+        self.again[key] = replace(running, step=self._put_back_needs(running.step), reached=0)
         self.observer.retried(running.step, outcome)
         return True
 
-    def _with_needs(self, step: Step) -> Step:
+    def _put_back_needs(self, step: Step) -> Step:
         """The step, after what it needs and is no longer stored has been put back among the steps to run."""
         lost = [self.plan.steps[need] for need in step.needs if need in self.plan.steps]
         for number, need in enumerate(lost):
@@ -461,13 +429,9 @@ class Execution:
                 lost[number] = need.study.make_step(self.decisions.best[need.key].config)
                 step = replace(step, needs=(*step.needs, lost[number].key))
         for need in lost:
-            known = (
-                need.key in self.decisions.best
-                if need.study is not None
-                else self.store.has_artefact(need.kind, need.key)
-            )
+            known = need.key in self.decisions.best or self.store.has_artefact(need.kind, need.key)
             if not known and need.key not in self.agenda.unsettled:
-                self.agenda.add(self._with_needs(need))
+                self.agenda.add(self._put_back_needs(need))
         return step
 
     def _finish_trial(self, study: OpenStudy, trial: Step, outcome: Outcome) -> None:
@@ -486,48 +450,7 @@ class Execution:
             return
         self.hungry.pop(study.step.key, None)
         study.lock.release()
-        outcome = study.outcome()
         best = study.best_trial()
-        if outcome.status == "ok" and best is not None:
+        if best is not None:
             self.decisions.best[study.step.key] = best
-        else:
-            self.failed[study.step.key] = outcome
-        self._tell_end(study.step, outcome)
-        self._settle(study.step.key)
-
-    def _give_up(self, step: Step, broken: str) -> None:
-        """Fail a step because a step that it needs has failed."""
-        self.agenda.start(step.key)
-        cause = self.failed[broken]
-        label = self.plan.steps[broken].label
-        error = cause.error if cause.error.startswith("not run:") else f"not run: {label}: {cause.error}"
-        outcome = Outcome(cause.status, error=error, traceback=cause.traceback)
-        self.failed[step.key] = outcome
-        if step.planned is not None:
-            self._write(step, outcome)
-            self._tell_end(step, outcome)
-        self._settle(step.key)
-
-    def _tell_end(self, step: Step, outcome: Outcome) -> None:
-        self.clock.settled(step)
-        self.observer.finished(step, outcome)
-        self.signs.finished(step, outcome)
-
-    def _write(self, step: Step, outcome: Outcome) -> Outcome:
-        """Write the record of a result; the outcome with what the studies before it add."""
-        assert step.planned is not None
-        found = self.decisions.tuning_of(step)
-        tuning = {**outcome.result.get("tuning", {}), **{part: each.model_dump() for part, each in found.items()}}
-        if outcome.status == "ok" and any(summary.get("given_up") for summary in tuning.values()):
-            flags = [*outcome.result.get("flags", []), UNFINISHED_TUNING]
-            outcome = replace(outcome, result={**outcome.result, "flags": flags})
-            self.summary.unfinished += 1
-        record = Record.make(step.planned, step.key, outcome, tuning=tuning)
-        if record.status != outcome.status:
-            outcome = Outcome(record.status, error=record.error or "")
-        self.store.add(record)
-        if outcome.status == "ok":
-            self.summary.done += 1
-        else:
-            self.summary.failures.append((step, outcome))
-        return outcome
+        self.ledger.finish(study.step, study.outcome())

@@ -17,8 +17,8 @@ from tabbench.data.inference import month_first_columns
 from tabbench.data.prepare import open_all
 from tabbench.data.weights import training_weights
 from tabbench.errors import UsageError
+from tabbench.experiment.graph import Plan, Step
 from tabbench.experiment.payloads import EncodePayload, FitPayload
-from tabbench.experiment.plan import Plan, Step
 from tabbench.experiment.settings import Configured
 from tabbench.registry import Registry
 from tabbench.running.features import as_table, open_features, open_job_split

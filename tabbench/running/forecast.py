@@ -14,6 +14,7 @@ from tabbench.contracts import Executor, Job, Outcome
 from tabbench.contracts.job import content_key
 from tabbench.data.cache import cache_dir
 from tabbench.data.labels import LabelBudget
+from tabbench.experiment.graph import Plan, Step
 from tabbench.experiment.payloads import (
     Address,
     CalibratePayload,
@@ -22,7 +23,6 @@ from tabbench.experiment.payloads import (
     PretrainPayload,
     Shape,
 )
-from tabbench.experiment.plan import Plan, Step
 from tabbench.results.store import Store
 from tabbench.running.clock import Clock, duration, kinship
 from tabbench.running.launch import Launcher

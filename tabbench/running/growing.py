@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 
 from tabbench.contracts.job import Outcome
-from tabbench.experiment.plan import Step
+from tabbench.experiment.graph import Step
 
 WIDEST = 6
 """Columns of datasets that fit beside each other; with more, only the latest are shown."""

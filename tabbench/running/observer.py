@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tabbench.contracts import Event, Outcome
-from tabbench.experiment.plan import Step
+from tabbench.experiment.graph import Step
 from tabbench.results.json_shapes import LeftOut
 from tabbench.running.clock import Clock
 

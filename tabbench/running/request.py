@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from tabbench.data.gather import find_data, freeze, store_frames
 from tabbench.data.sources import Progress
 from tabbench.errors import UsageError
-from tabbench.experiment.plan import Plan, check_spec, make_plan
+from tabbench.experiment.graph import Plan
+from tabbench.experiment.plan import check_spec, make_plan
 from tabbench.experiment.settings import default_preset
 from tabbench.experiment.spec import DEFAULT_DATA, Entries, Spec, make_spec, merge_entries
 from tabbench.registry import Registry

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from tabbench.contracts import Event, Executor, Job, Outcome
-from tabbench.experiment.plan import Step
+from tabbench.experiment.graph import Step
 from tabbench.results.cleaning import sweep_drafts
 from tabbench.results.drivers import Presence, RunningJob
 from tabbench.results.store import Store

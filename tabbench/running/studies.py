@@ -10,8 +10,8 @@ from typing import Any
 from tabbench.config import Settings
 from tabbench.contracts import Event, Outcome
 from tabbench.contracts.job import content_key
+from tabbench.experiment.graph import Step
 from tabbench.experiment.payloads import TuningSummary
-from tabbench.experiment.plan import Step
 from tabbench.results.locks import Lock
 from tabbench.results.record import Record
 from tabbench.results.store import Store

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tabbench.experiment.controls import NONE
-from tabbench.experiment.plan import Plan, Step
+from tabbench.experiment.graph import Plan, Step
 from tabbench.results.store import Store
 from tabbench.running.artefacts import is_made
 
