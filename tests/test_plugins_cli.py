@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from harness import tabbench, tabbench_process
+from harness import tabbench, tabbench_process, written_records
 from packages import install
 
 from tabbench import UsageError, __version__
@@ -25,15 +25,6 @@ MODULES = {
     "scheme": "scheme",
     "executor": "executor",
     "reference": "published",
-}
-RUNS = {
-    "ssl": ["--ssl", "fresh-idea", "--model", "linear", "--data", "wine"],
-    "model": ["--ssl", "none", "--model", "fresh-idea", "--data", "wine"],
-    "joint": ["--ssl", "fresh-idea", "--model", "linear", "--data", "wine"],
-    "dataset": ["--ssl", "none", "--model", "linear", "--data", "fresh-idea", "--preset", "quick"],
-    "scheme": ["--ssl", "none", "--model", "linear", "--data", "fresh-idea:7", "--preset", "quick"],
-    "executor": ["--ssl", "none", "--model", "linear", "--data", "wine", "--executor", "fresh-idea"],
-    "reference": ["--ssl", "none", "--model", "linear", "--data", "wine"],
 }
 
 
@@ -60,27 +51,35 @@ def test_new_says_what_it_wrote_and_what_to_do_next(tmp_path: Path) -> None:
     assert written == sorted(f"tabbench-fresh-idea/{name}" for name in named)
 
 
-@pytest.mark.parametrize("kind", MODULES)
-def test_new_package_passes_its_own_test_and_runs(kind: str, tmp_path: Path) -> None:
-    done = tabbench("plugins", "new", kind, "fresh-idea", "--into", tmp_path)
-    assert done.returncode == 0, done.stderr
-    project = tmp_path / "tabbench-fresh-idea"
-    environment = install(project, tmp_path / "site")
+def test_new_packages_of_every_kind_pass_their_own_tests_and_run_together(tmp_path: Path) -> None:
+    """All kinds in one process each for their tests and for a run: what takes long is starting Python."""
+    projects = [tmp_path / f"tabbench-fresh-{kind}" for kind in MODULES]
+    for kind, project in zip(MODULES, projects, strict=True):
+        done = tabbench("plugins", "new", kind, f"fresh-{kind}", "--into", tmp_path)
+        assert done.returncode == 0, done.stderr
+        environment = install(project, tmp_path / "site")
 
-    command = [sys.executable, "-P", "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", str(project)]
-    tested = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
+    command = [sys.executable, "-P", "-m", "pytest", "-v", "-W", "error", "-p", "no:cacheprovider", *map(str, projects)]
+    tested = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600, check=False)
     assert tested.returncode == 0, tested.stdout
-    assert "failed" not in tested.stdout
+    for kind in MODULES:
+        assert re.search(rf"test_fresh_{kind}\.py::.* PASSED", tested.stdout), kind
 
+    results = ["--results", str(tmp_path / "results")]
     ran = tabbench_process(
-        "run", *RUNS[kind], "--results", tmp_path / "results", "--jobs", "1", "--offline", env=environment
-    )
+        "run", "--ssl", "fresh-ssl,fresh-joint", "--model", "linear,fresh-model", "--preset", "quick",
+        "--data", "wine,fresh-dataset,fresh-scheme:7", "--executor", "fresh-executor", "--jobs", "1", "--offline",
+        *results, env=environment,
+    )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
-    if kind == "reference":
-        ran = tabbench_process("table", "--results", tmp_path / "results", "--against", "fresh-idea", env=environment)
-        assert ran.returncode == 0, ran.stderr
-        assert ".972" in ran.stdout
-    assert kind == "executor" or "fresh-idea" in ran.stdout
+    records = {(record["ssl"], record["model"], record["data"]) for record in written_records(tmp_path / "results")}
+    arms, models = ("none", "fresh-ssl", "fresh-joint"), ("linear", "fresh-model")
+    tables = ("wine", "fresh-dataset", "fresh-scheme:7")
+    assert records == {(arm, model, table) for arm in arms for model in models for table in tables}
+
+    shown = tabbench_process("table", *results, "--against", "fresh-reference", env=environment)
+    assert shown.returncode == 0, shown.stderr
+    assert ".972" in shown.stdout
 
 
 @pytest.mark.parametrize("kind", MODULES)
@@ -96,6 +95,8 @@ def test_new_package_is_short_typed_and_says_who_it_is(kind: str) -> None:
                     assert node.returns is not None, f"{path}: {node.name}"
     project = tomllib.loads(files["pyproject.toml"])["project"]
     assert project["name"] == "tabbench-fresh-idea"
+    assert re.match("FreshIdea, an? ", project["description"])
+    assert not re.search(r"\b(a [aeiouS]|an [^aeiouS])", project["description"]), "the article fits"
     assert project["entry-points"]["tabbench"] == {"fresh_idea": "tabbench_fresh_idea"}
     assert project["dependencies"] == [f"tabbench-ssl>={__version__}"]
     assert "MIT License" in files["LICENSE"]

@@ -52,14 +52,14 @@ def make_package(kind: str, name: str, registry: Registry) -> dict[str, str]:
     check_name(name, template.kind, registry)
     underscored = name.replace("-", "_")
     package = f"tabbench_{underscored}"
+    noun = KIND_NAMES[template.kind]
     words = {
         "name": name,
         "underscored": underscored,
-        "entry": underscored,
         "package": package,
         "module": template.module,
         "class": "".join(part.capitalize() for part in underscored.split("_")),
-        "noun": KIND_NAMES[template.kind],
+        "noun": f"{'an' if noun[0] in 'aeiouS' else 'a'} {noun}",
         "run": template.run.format(name=name),
         "show": "list data" if template.kind in ("data", "scheme") else f"show {name}",
         "settings": template.settings,
