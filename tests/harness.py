@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from toys.toy_plugin import InProcess
+
 from tabbench.cli.app import main
-from tabbench.config import Config
-from tabbench.contracts import Executor, Job, Site
+from tabbench.contracts import Executor
 from tabbench.contracts.job import Event, Outcome
 from tabbench.data.gather import find_data
 from tabbench.experiment.graph import Plan, Step
@@ -27,7 +28,6 @@ from tabbench.results.store import Store
 from tabbench.running.clock import Clock, Prior
 from tabbench.running.driver import run_plan
 from tabbench.running.forecast import Forecast
-from tabbench.running.jobs import run_job
 from tabbench.running.launch import Launcher, make_launcher
 from tabbench.running.observer import Summary
 
@@ -58,6 +58,7 @@ def tabbench(*arguments: str | Path, cwd: Path | None = None) -> subprocess.Comp
         preserved_signals(),
     ):
         warnings.resetwarnings()  # as in a process: a warning is a line, not an error
+        warnings.simplefilter("default")
         code: Any = None
         try:
             main()
@@ -110,29 +111,6 @@ class Watcher:
         self.again.append(f"{outcome.status}: {step.label}")
 
     def end(self) -> None:
-        pass
-
-
-class InProcess(Executor):
-    """Runs each job in this process as soon as it is submitted: no worker has to start."""
-
-    slots = 1
-
-    def __init__(self, site: Site, config: Config | None = None) -> None:
-        super().__init__(site, config)
-        self.events: list[Event] = []
-
-    def submit(self, job: Job) -> None:
-        def report(step: int, total: int, metrics: dict[str, float]) -> None:
-            self.events.append(Event(job.key, step, total, metrics))
-
-        self.events.append(Event(job.key, outcome=run_job(job, self.site.limits, report)))
-
-    def wait(self, seconds: float) -> list[Event]:
-        events, self.events = self.events, []
-        return events
-
-    def close(self) -> None:
         pass
 
 

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,13 +14,14 @@ import tabbench as tb
 from tabbench import TabbenchError, UsageError
 from tabbench.results.face import Results
 
+INLINE: dict[str, Any] = {"plugins": [TOYS], "executor": "inline"}
+"""No worker has to start."""
+
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     folder = tmp_path_factory.mktemp("api") / "results"
-    return tb.run(
-        ssl="projection", model=["nearest"], data="wine", results=folder, plugins=[TOYS], seeds=2, progress=False
-    )
+    return tb.run(ssl="projection", model=["nearest"], data="wine", results=folder, seeds=2, progress=False, **INLINE)
 
 
 def test_a_run_returns_its_records_as_a_frame(results: Results) -> None:
@@ -30,6 +32,7 @@ def test_a_run_returns_its_records_as_a_frame(results: Results) -> None:
 
 
 def test_a_run_gives_the_same_keys_as_the_command(results: Results, tmp_path: Path) -> None:
+    """The one with jobs in its own process, the other with workers."""
     command = ("run", "--ssl", "projection", "--model", "nearest", "--data", "wine", "--seeds", "2", "-q")
     assert tabbench(*command, "--plugin", TOYS, "--results", tmp_path / "results").returncode == 0
     other = tb.results(tmp_path / "results").records()
@@ -40,7 +43,7 @@ def test_a_run_gives_the_same_keys_as_the_command(results: Results, tmp_path: Pa
 
 def test_a_second_run_is_about_its_own_records(results: Results) -> None:
     folder = results.store.root
-    again = tb.run("none", "nearest", "wine", results=folder, plugins=[TOYS], seeds=1, progress=False)
+    again = tb.run("none", "nearest", "wine", results=folder, seeds=1, progress=False, **INLINE)
     assert len(again.records()) == 1
     assert len(tb.results(folder).records()) == 4
 
@@ -60,7 +63,7 @@ def test_a_report_is_one_page(results: Results, tmp_path: Path) -> None:
 
 def test_failures_are_lines_not_exceptions(tmp_path: Path) -> None:
     failing = {"nearest": {"behave": {"0": "fail"}}}
-    found = tb.run("none", "nearest", "wine", results=tmp_path / "r", plugins=[TOYS], settings=failing, progress=False)
+    found = tb.run("none", "nearest", "wine", results=tmp_path / "r", settings=failing, progress=False, **INLINE)
     (failure,) = found.failures
     assert failure.startswith("wine/0 none + nearest seed 0: RuntimeError: the toy was told to fail (toy_plugin.py:")
 
@@ -97,7 +100,7 @@ def test_a_frame_in_memory_is_data(tmp_path: Path) -> None:
     frame = pd.DataFrame({"a": rng.normal(size=120), "b": rng.normal(size=120)})
     frame["left"] = np.where(frame["a"] + rng.normal(0, 0.1, 120) > 0, "yes", "no")
     found = tb.run(
-        "none", "nearest", {"churn": (frame, "left")}, preset="quick", results=tmp_path, plugins=[TOYS], progress=False
+        "none", "nearest", {"churn": (frame, "left")}, preset="quick", results=tmp_path, progress=False, **INLINE
     )
     (record,) = found.records().to_dict("records")
     assert (record["data"], record["counts"]["test"]) == ("churn", 12)
@@ -105,6 +108,6 @@ def test_a_frame_in_memory_is_data(tmp_path: Path) -> None:
 
 
 def test_baselines_come_before_pretrainings(tmp_path: Path) -> None:
-    bench = Bench(tmp_path / "results")
+    bench = Bench(tmp_path / "results", inline=True)
     bench.run(seeds=2)
     assert [label.split()[1] for label in bench.watcher.begun][:2] == ["none", "none"]

@@ -8,7 +8,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from harness import TOYS, tabbench
+from harness import TOYS, tabbench, tabbench_process
 
 from tabbench.__main__ import main as run_command
 from tabbench.cli import listing
@@ -24,8 +24,8 @@ RUN: list[str | Path] = [
     "nearest",
     "--data",
     "wine",
-    "--jobs",
-    "1",
+    "--executor",
+    "inline",
     "--offline",
 ]
 
@@ -259,7 +259,7 @@ def test_help_answers_at_once() -> None:
     seconds = []
     for arguments in (["--help"], ["list"]) * 3:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        assert tabbench(*arguments).returncode == 0
+        assert tabbench_process(*arguments).returncode == 0
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     assert min(seconds) < 0.6
@@ -271,7 +271,8 @@ def test_tables_that_could_be_confused_are_refused_and_notes_are_told(tmp_path: 
         rows = "\n".join(f"{i},{(i + shift) % 5},{'ab'[i % 2]}" for i in range(60))
         (tmp_path / folder / "t.csv").write_text(f"id,x,y\n{rows}\n")
     (tmp_path / "copy.csv").write_text((tmp_path / "a" / "t.csv").read_text())
-    run = ("run", "--ssl", "none", "--model", "linear", "--preset", "quick", "--results", tmp_path / "results")
+    run = ("run", "--plugin", TOYS, "--executor", "inline", "--ssl", "none", "--model", "nearest", "--preset", "quick")
+    run += ("--results", tmp_path / "results")
     a, b, copy = (f"{tmp_path}/{name}:y" for name in ("a/t.csv", "b/t.csv", "copy.csv"))
     for mode in ((), ("--dry-run",)):
         apart = tabbench(*run, "--data", f"{a},{b}", *mode)

@@ -1,6 +1,5 @@
 """The tutorial for plugin authors is run as it stands: files are written, commands run, shown output compared."""
 
-import os
 import re
 import shlex
 import subprocess
@@ -8,24 +7,21 @@ import sys
 from pathlib import Path
 
 import pytest
+from harness import tabbench
 from packages import install
 
 from tabbench.config import preset_settings
 
 PAGE = Path(__file__).parent.parent / "docs" / "plugins.md"
 BLOCK = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S)
-PROGRAMS = {
-    "tabbench": [sys.executable, "-P", "-m", "tabbench"],
-    "pytest": [sys.executable, "-P", "-m", "pytest", "-q"],
-}
 
 
 class Reader:
     """Somebody who does what the page says, in an empty folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder
-        self.environment = dict(os.environ)
+        self.monkeypatch = monkeypatch
         self.output = ""
 
     def python(self, text: str) -> None:
@@ -43,15 +39,19 @@ class Reader:
         for line in text.splitlines():
             program, *words = shlex.split(line)
             if program == "pip":
-                project = self.folder / words[-1].partition("[")[0]
-                self.environment = install(project, self.folder / "site")
+                site = self.folder / "site"
+                install(self.folder / words[-1].partition("[")[0], site)
+                self.monkeypatch.syspath_prepend(site)  # for commands, which run here
+                self.monkeypatch.setenv("PYTHONPATH", str(site))  # for workers and pytest
                 continue
-            command = [*PROGRAMS[program], *words]
-            if words[:1] == ["run"]:
-                command += ["--offline", "--jobs", "1"]
-            done = subprocess.run(
-                command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=300, check=False
-            )
+            if program == "tabbench":
+                here = ["--offline", "--jobs", "1"] if words[0] == "run" else []
+                done = tabbench(*words, *here, cwd=self.folder)
+            else:
+                command = [sys.executable, "-P", "-m", program, "-q", *words]
+                done = subprocess.run(
+                    command, cwd=self.folder, capture_output=True, text=True, timeout=300, check=False
+                )
             assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
             self.output = done.stdout
 
@@ -61,8 +61,8 @@ class Reader:
             assert line in [shown.strip() for shown in self.output.splitlines()], line
 
 
-def test_every_block_of_the_page_works(tmp_path: Path) -> None:
-    reader = Reader(tmp_path)
+def test_every_block_of_the_page_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = Reader(tmp_path, monkeypatch)
     blocks = list(BLOCK.finditer(PAGE.read_text()))
     assert len(blocks) > 12
     for block in blocks:

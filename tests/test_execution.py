@@ -51,7 +51,9 @@ def test_a_lost_representation_is_made_again_without_pretraining(bench: Bench) -
 
 def test_jobs_that_misbehave_become_records_and_cost_nobody_else(bench: Bench) -> None:
     misdeeds = {1: "fail", 2: "segfault", 3: "hang", 4: "eat"}
-    summary = bench.run(ssl=["none"], seeds=6, set={"nearest": {"behave": misdeeds}}, timeout=5.0, memory=1.0)
+    summary = bench.run(
+        ssl=["none"], seeds=6, set={"nearest": {"behave": misdeeds}}, timeout=5.0, memory=1.0, retries=0
+    )
     records = {record["seed"]: record for record in bench.records()}
     statuses = {seed: record["status"] for seed, record in records.items()}
     assert statuses == {0: "ok", 1: "failed", 2: "killed", 3: "timeout", 4: "out_of_memory", 5: "ok"}
@@ -83,14 +85,17 @@ def test_what_needs_a_failed_pretraining_fails_with_it_and_the_rest_goes_on(benc
 
 
 def test_a_failed_job_is_tried_again_by_the_next_run(bench: Bench, tmp_path: Path) -> None:
-    bench.run(ssl=["none"], set={"nearest": {"sleep": 1.5}}, timeout=0.5)
+    slow: dict[str, Any] = {"ssl": ["none"], "set": {"nearest": {"sleep": 0.3}}}
+    bench.run(executor=InProcess, **slow, timeout=0.1)
     assert [record["status"] for record in bench.records()] == ["timeout"]
-    bench.run(ssl=["none"], set={"nearest": {"sleep": 1.5}})
+    bench.run(executor=InProcess, **slow)
     assert [record["status"] for record in bench.records()] == ["ok"]
 
 
 def test_fail_fast_stops_at_the_first_failure(bench: Bench) -> None:
-    summary = bench.run(ssl=["none"], seeds=4, set={"nearest": {"behave": {0: "fail"}}}, fail_fast=True)
+    summary = bench.run(
+        executor=InProcess, ssl=["none"], seeds=4, set={"nearest": {"behave": {0: "fail"}}}, fail_fast=True
+    )
     assert len(summary.failures) == 1
     assert len(bench.store.records()) == 1
 
@@ -108,7 +113,7 @@ def test_a_constant_prediction_is_flagged(bench: Bench) -> None:
 
 
 def test_workers_do_not_change_results(bench: Bench, tmp_path: Path) -> None:
-    bench.run(data=["wine", "diabetes"], seeds=2)
+    bench.run(executor=InProcess, data=["wine", "diabetes"], seeds=2)
     together = Bench(tmp_path / "together", slots=2)
     together.run(data=["wine", "diabetes"], seeds=2)
     assert together.stable_records() == bench.stable_records()

@@ -30,7 +30,7 @@ from tabbench.results.verify import choose_cells, verify_results
 def theirs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with results: none and projection, two seeds each, and a failure."""
     folder = tmp_path_factory.mktemp("theirs") / "results"
-    bench = Bench(folder)
+    bench = Bench(folder, inline=True)
     bench.run(seeds=2)
     bench.run(ssl=["none"], seeds=1, set={"nearest": {"behave": {"0": "fail"}}})
     bench.store.save_experiment({"data": ["wine"], "categorical": [], "ssl": ["projection"], "model": ["nearest"]})
@@ -428,7 +428,7 @@ def test_replay_prints_the_command_and_finds_the_same(theirs: Path) -> None:
 def test_the_printed_command_makes_the_record_itself(theirs: Path, tmp_path: Path) -> None:
     record = next(record for record in written_records(theirs) if seed_one(record))
     command = shlex.split(prepare_replay(Record.from_json(record), theirs, [TOYS]).command)
-    done = tabbench(*command[1:], "--results", tmp_path / "again", "--jobs", "1", "--offline")
+    done = tabbench(*command[1:], "--results", tmp_path / "again", "--executor", "inline", "--offline")
     assert done.returncode == 0, done.stderr
     again = {each["key"]: each for each in written_records(tmp_path / "again")}
     assert again[record["key"]]["hashes"] == record["hashes"]
@@ -442,7 +442,7 @@ def test_replay_of_another_result_ends_with_code_1(theirs: Path, tmp_path: Path)
 
     forged = copy_of(theirs, tmp_path / "forged", forge)
     key = key_of(forged, ssl="projection", seed=1)
-    done = tabbench("replay", key, "--results", forged, "--offline", "--plugin", TOYS)
+    done = tabbench("replay", key, "--results", forged, "--offline", "--plugin", TOYS, "--executor", "inline")
     assert done.returncode == 1, done.stderr
     assert "accuracy     stored 0.999" in done.stdout
     assert "DIFFERENT" in done.stdout
@@ -450,7 +450,7 @@ def test_replay_of_another_result_ends_with_code_1(theirs: Path, tmp_path: Path)
 
 
 def test_settings_that_differ_from_the_preset_are_in_the_command(tmp_path: Path) -> None:
-    bench = Bench(tmp_path / "results")
+    bench = Bench(tmp_path / "results", inline=True)
     bench.run(ssl=["untrained:projection"], controls=[], rows=100, set={"projection": {"sleep": 0.01}})
     (record,) = bench.records()
     replayed = prepare_replay(Record.from_json(record), bench.store.root, [TOYS])
@@ -538,10 +538,12 @@ def test_a_file_that_only_a_record_names_is_never_imported(
 
 
 def test_a_tuned_record_is_replayed_with_the_settings_that_were_found(tmp_path: Path) -> None:
-    bench = Bench(tmp_path / "results")
+    bench = Bench(tmp_path / "results", inline=True)
     bench.run(trials=3, ssl_trials=2, controls=[])
     (record,) = [record for record in bench.records() if record["kind"] == "result"]
     assert record["tuning"]
-    done = tabbench("replay", record["key"], "--results", bench.store.root, "--offline", "--plugin", TOYS)
+    done = tabbench(
+        "replay", record["key"], "--results", bench.store.root, "--offline", "--plugin", TOYS, "--executor", "inline"
+    )
     assert done.returncode == 0, done.stderr + done.stdout
     assert "--trials 0 --ssl-trials 0" in done.stdout

@@ -52,7 +52,8 @@ def test_a_run_is_seen_at_work_killed_and_done(tmp_path: Path) -> None:
 
 def test_a_finished_run_says_how_it_ended_and_the_last_error(tmp_path: Path) -> None:
     done = tabbench("run", "--plugin", TOYS, "--ssl", "none", "--model", "nearest", "--data", "wine", "--offline",
-                    "--seeds", "2", "--set", 'nearest.behave={"1": "fail"}', "--results", tmp_path)  # fmt: skip
+                    "--executor", "inline", "--seeds", "2",
+                    "--set", 'nearest.behave={"1": "fail"}', "--results", tmp_path)  # fmt: skip
     assert done.returncode == 3, done.stderr
     told = status(tmp_path)
     assert told["records"] == {"failed": 1, "ok": 1}

@@ -1,22 +1,16 @@
 """Bayesian tuning: deterministic, resumable, and blind to the test part."""
 
 import math
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Annotated, Any
 
 import pydantic
 import pytest
-from harness import TOYS, Bench, stable, written_records
+from harness import Bench, InProcess, written_records
 
 from tabbench.config import Choice, Config, Float, Int
 from tabbench.errors import TabbenchError
-from tabbench.results.store import Store
 from tabbench.running.steps import Reports
 from tabbench.running.tuning import BATCH, Study, Trial
 
@@ -250,7 +244,7 @@ TUNED: dict[str, Any] = {"trials": 6, "ssl_trials": 5, "controls": ["none", "unt
 
 
 def test_tuning_in_the_harness(bench: Bench) -> None:
-    summary = bench.run(**TUNED)
+    summary = bench.run(executor=InProcess, **TUNED)
     assert (summary.done, summary.failures) == (3, [])
     records = bench.records()
     results = [record for record in records if record["kind"] == "result"]
@@ -272,18 +266,18 @@ def test_tuning_in_the_harness(bench: Bench) -> None:
 
 
 def test_tuning_does_not_depend_on_the_number_of_jobs_and_is_not_repeated(bench: Bench, tmp_path: Path) -> None:
-    bench.run(**TUNED)
+    bench.run(executor=InProcess, **TUNED)
     together = Bench(tmp_path / "together", slots=2)
     together.run(**TUNED)
     assert together.stable_records() == bench.stable_records()
     before = len(written_records(bench.store.root))
-    bench.run(**TUNED, seeds=2)
+    bench.run(executor=InProcess, **TUNED, seeds=2)
     assert len(written_records(bench.store.root)) == before + 3, "a new seed needs no new trial"
 
 
 def test_failing_trials_do_not_sink_a_study(bench: Bench) -> None:
     # The defaults, trial 0, are above; most of the range is not.
-    summary = bench.run(ssl=["none"], trials=8, set={"nearest": {"bad_above": 0.3}})
+    summary = bench.run(executor=InProcess, ssl=["none"], trials=8, set={"nearest": {"bad_above": 0.3}})
     assert summary.failures == []
     trials = [record for record in bench.records() if record["kind"] == "trial"]
     assert {record["status"] for record in trials} == {"ok", "failed"}
@@ -291,18 +285,19 @@ def test_failing_trials_do_not_sink_a_study(bench: Bench) -> None:
 
 
 def test_a_study_of_which_every_trial_fails_fails_in_words(bench: Bench) -> None:
-    summary = bench.run(ssl=["none"], trials=2, set={"nearest": {"bad_above": 0.0}})
+    summary = bench.run(executor=InProcess, ssl=["none"], trials=2, set={"nearest": {"bad_above": 0.0}})
     ((_, outcome),) = summary.failures
     assert "tune none + nearest: RuntimeError: shrink is too large" in outcome.error
 
 
 def test_a_budget_ends_a_run_that_goes_on_later(bench: Bench, tmp_path: Path) -> None:
-    settings = {"nearest": {"sleep": 0.4}}
-    summary = bench.run(ssl=["none"], trials=6, set=settings, budget=1.0)
+    bench.executor = InProcess
+    settings = {"nearest": {"sleep": 0.2}}
+    summary = bench.run(ssl=["none"], trials=6, set=settings, budget=0.5)
     assert (summary.done, len(summary.left_out)) == (0, 1)
     again = bench.run(ssl=["none"], trials=6, set=settings)
     assert (again.done, again.left_out) == (1, [])
-    undisturbed = Bench(tmp_path / "undisturbed")
+    undisturbed = Bench(tmp_path / "undisturbed", inline=True)
     undisturbed.run(ssl=["none"], trials=6, set=settings)
     assert undisturbed.stable_records() == bench.stable_records()
 
@@ -311,7 +306,7 @@ def test_a_budget_ends_a_run_that_goes_on_later(bench: Bench, tmp_path: Path) ->
 def test_records_that_a_kill_prevented_come_out_the_same(bench: Bench, records_left: int) -> None:
     """Artefacts are written by jobs, records by the driver: a kill can leave the one without the other."""
     tuned: dict[str, Any] = {"trials": 2, "ssl_trials": 16}
-    bench.run(**tuned)
+    bench.run(executor=InProcess, **tuned)
     before = bench.stable_records()
     assert any(record["status"] == "pruned" for record in before.values()), "pruning must play a part here"
     (file,) = (bench.store.root / "records").glob("*.jsonl")
@@ -319,7 +314,7 @@ def test_records_that_a_kill_prevented_come_out_the_same(bench: Bench, records_l
     (bench.store.root / "records.parquet").unlink()
     if records_left >= 0:  # nothing is encoded before every trial has its record
         shutil.rmtree(bench.store.root / "artefacts" / "encode")
-    again = Bench(bench.store.root)
+    again = Bench(bench.store.root, inline=True)
     again.run(**tuned)
     assert again.stable_records() == before
 
@@ -334,26 +329,6 @@ def test_a_pretraining_that_goes_on_tells_its_scores_again(tmp_path: Path) -> No
         second.add(epoch, 10, {"probe": epoch / 10})
     assert told == [1, 2, 3, 3, 4]
     assert second.scores == [(1, 0.1), (2, 0.2), (3, 0.3), (4, 0.4)]
-
-
-def test_a_killed_study_goes_on_without_losing_or_repeating_trials(tmp_path: Path) -> None:
-    arguments = [
-        "run", "--plugin", str(TOYS), "--ssl", "projection", "--model", "nearest", "--data", "wine", "--offline", "-q",
-        "--trials", "6", "--ssl-trials", "5", "--set", "nearest.sleep=0.2", "--set", "projection.sleep=0.2",
-    ]  # fmt: skip
-    command = [sys.executable, "-P", "-m", "tabbench", *arguments, "--results", str(tmp_path / "results")]
-    for seconds in (6.0, 5.0):
-        driver = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(seconds)
-        if driver.poll() is None:
-            os.kill(driver.pid, signal.SIGKILL)
-        driver.wait()
-    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
-    undisturbed = Bench(tmp_path / "undisturbed", slots=2)
-    undisturbed.run(trials=6, ssl_trials=5, set={"nearest": {"sleep": 0.2}, "projection": {"sleep": 0.2}})
-    assert stable(Store(tmp_path / "results").records()) == undisturbed.stable_records()
-    keys = [record["key"] for record in written_records(tmp_path / "results")]
-    assert len(keys) == len(set(keys))
 
 
 def test_optuna_says_nothing_of_its_own(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

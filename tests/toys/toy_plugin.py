@@ -12,17 +12,22 @@ from tabbench import (
     Choice,
     Context,
     DownstreamModel,
+    Event,
+    Executor,
     Features,
     Float,
     Int,
+    Job,
     Labelled,
     Plugin,
     Representation,
+    Site,
     SSLMethod,
     State,
     Table,
     Task,
     hookimpl,
+    run_job,
 )
 from tabbench import Config as BaseConfig
 
@@ -118,6 +123,29 @@ class NearestMean(DownstreamModel):
         return np.asarray(scores / scores.sum(axis=1, keepdims=True), dtype=np.float32)
 
 
+class InProcess(Executor):
+    """Runs each job in this process as soon as it is submitted: no worker has to start."""
+
+    slots = 1
+
+    def __init__(self, site: Site, config: BaseConfig | None = None) -> None:
+        super().__init__(site, config)
+        self.events: list[Event] = []
+
+    def submit(self, job: Job) -> None:
+        def report(step: int, total: int, metrics: dict[str, float]) -> None:
+            self.events.append(Event(job.key, step, total, metrics))
+
+        self.events.append(Event(job.key, outcome=run_job(job, self.site.limits, report)))
+
+    def wait(self, seconds: float) -> list[Event]:
+        events, self.events = self.events, []
+        return events
+
+    def close(self) -> None:
+        pass
+
+
 def _matrix(features: Features) -> NDArray[Any]:
     array = features.numeric if isinstance(features, Table) else features.array
     return np.nan_to_num(np.asarray(array, dtype=np.float64).reshape(len(array), -1))
@@ -152,3 +180,8 @@ def tabbench_ssl_methods() -> list[Plugin]:
 @hookimpl
 def tabbench_models() -> list[Plugin]:
     return [Plugin("nearest", f"{__name__}:NearestMean", summary="nearest class mean")]
+
+
+@hookimpl
+def tabbench_executors() -> list[Plugin]:
+    return [Plugin("inline", f"{__name__}:InProcess", summary="in the driver's own process")]
