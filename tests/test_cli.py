@@ -232,7 +232,7 @@ def test_failures_end_with_code_3_and_the_table_still_prints(tmp_path: Path) -> 
 
 
 def test_a_device_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
-    done = tabbench(*RUN, "--results", tmp_path / "results", "--device", "mps")
+    done = tabbench(*RUN, "--results", tmp_path / "results", "--executor", "local", "--jobs", "1", "--device", "mps")
     assert done.returncode == 2
     assert "--device mps: this machine has none" in done.stderr
     assert "Traceback" not in done.stderr

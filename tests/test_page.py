@@ -56,7 +56,7 @@ def data_of(page: str) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("report")
-    bench = Bench(folder / "results")
+    bench = Bench(folder / "results", inline=True)
     bench.run(seeds=2, set={"nearest": {"behave": {"1": "fail"}}})
     bench.store.save_experiment({"preset": "quick"})
     done = tabbench("report", "--results", folder / "results", "--out", folder / "page.html")

@@ -126,7 +126,7 @@ def test_a_pipeline_of_a_record_predicts_what_the_record_did(churn: Path) -> Non
     results = churn / "results"
     found = tb.run(
         "projection", "linear", f"{churn / 'churn.csv'}:left", preset="quick", controls=[], results=results,
-        plugins=[TOYS], progress=False, offline=True,
+        plugins=[TOYS], executor="inline", progress=False, offline=True,
     )  # fmt: skip
     (key,) = found.records()["key"]
     common = ("--results", results, "--plugin", TOYS, "--offline")

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import Bench, tabbench
+from harness import TOYS, Bench, tabbench
 
 from tabbench.errors import UsageError
 from tabbench.experiment.graph import Plan, Step
@@ -139,7 +139,7 @@ def test_dry_run_and_run_name_what_is_skipped_and_the_table_remembers(tmp_path: 
     options += ["--controls", "", "--set", "vime.epochs=1", "--set", "linear_head.max_epochs=1", "--results", "r"]
     said = "vime + linear (finetune): linear cannot train together with an encoder"
     assert f"skipped: {said}" in tabbench("run", *options, "--dry-run", cwd=tmp_path).stdout
-    done = tabbench("run", *options, "--jobs", "1", cwd=tmp_path)
+    done = tabbench("run", *options, "--plugin", TOYS, "--executor", "inline", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert f"skipped: {said}" in done.stdout + done.stderr
     table = tabbench("table", "--results", "r", "--format", "json", cwd=tmp_path).stdout
@@ -186,7 +186,7 @@ def test_finetuning_can_be_measured_beforehand(bench: Bench, ssl: str) -> None:
     plan = bench.plan(
         ssl=[ssl], model=["mlp"], protocol=["finetune"], controls=[], set={ssl: settings[ssl], **small("mlp")}
     )
-    launcher = make_launcher(bench.registry, "local", jobs=1, threads=1, device="cpu")
+    launcher = make_launcher(bench.registry, "inline", device="cpu")
     calibration = Calibration(plan, plan.steps.values()).measure(launcher, bench.store)
     assert all((seconds := calibration.of_job(step)) is not None and seconds > 0 for step in plan.steps.values())
 

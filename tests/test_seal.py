@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from harness import Bench
+from small_settings import SETTINGS
 
 from tabbench.context import Context
 from tabbench.contracts import Limits, SSLMethod
@@ -50,8 +51,8 @@ def chosen_files(store: Store) -> dict[str, bytes]:
 def test_scrambling_the_test_part_changes_only_the_final_score(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, data: str
 ) -> None:
-    given = {"ssl": [method], "model": ["mlp"], "data": [data], "controls": [], "preset": "quick"}
-    plan = Bench(tmp_path / "plan").plan(**given)
+    small = {"mlp": {**SETTINGS["model", "mlp"], "max_epochs": 20}, method: SETTINGS.get(("ssl", method), {})}
+    plan = Bench(tmp_path / "plan").plan(ssl=[method], model=["mlp"], data=[data], controls=[], set=small)
     honest = Store(tmp_path / "honest")
     before = run_chain(plan, honest)
     monkeypatch.setattr(features, "open_split", lambda *given, **named: scramble(open_split(*given, **named)))

@@ -27,7 +27,7 @@ def test_a_run_is_seen_at_work_killed_and_done(tmp_path: Path) -> None:
                "--offline", "-q", "--results", str(results)]  # fmt: skip
     driver = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        for _ in range(60):
+        for _ in range(600):
             told: dict[str, Any] = status(results) if (results / "drivers").is_dir() else {"running": 0}
             if told["running"] and told["drivers"][0]["jobs"][0]["total"]:
                 break

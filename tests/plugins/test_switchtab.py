@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from harness import Bench
+from harness import Bench, InProcess
 from numpy.typing import NDArray
 from optimisers import note_steps
 from sklearn.linear_model import LogisticRegression
@@ -234,7 +234,7 @@ def test_batch_sequence_raises_a_flag(trained: bool) -> None:
 
 def test_batch_sequence_never_enters_a_table(bench: Bench) -> None:
     mode = {"switchtab": {"preset": "batch-sequence", "epochs": 2}}
-    bench.run(ssl=["switchtab"], controls=["none", "untrained"], set=mode)
+    bench.run(executor=InProcess, ssl=["switchtab"], controls=["none", "untrained"], set=mode)
     table = tabulate(bench.store)
     assert [row.ssl for row in table.rows] == ["none"]
     assert [item["reason"] for item in table.left_out] == ["flagged: codes depend on neighbouring rows"] * 2
