@@ -187,6 +187,19 @@ def test_a_worker_ends_with_its_keeper(grow: Callable[[str], Tree]) -> None:
     worker.finish()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process that its parent has died")
+def test_a_worker_ends_when_driver_and_keeper_are_killed_at_once(grow: Callable[[str], Tree]) -> None:
+    tree = grow("gil")
+    driver = tree.start_below_a_driver()
+    keeper = tree.processes[0].parent()
+    assert keeper is not None
+    os.kill(driver.pid, signal.SIGSTOP)  # it cannot do anything about its workers any more
+    keeper.kill()
+    driver.kill()
+    driver.wait()
+    wait_for(lambda: not tree.living())
+
+
 def test_a_keeper_ends_as_its_worker_did(grow: Callable[[str], Tree]) -> None:
     tree = grow("segfault")
     worker = tree.start()
