@@ -10,6 +10,11 @@ from pathlib import Path
 
 import pytest
 from harness import Bench
+from hypothesis import HealthCheck, settings
+
+# A busy machine must not fail a test: examples may take their time.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session", autouse=True)

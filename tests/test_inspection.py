@@ -15,6 +15,7 @@ from tabbench.data.sources import resolve_data
 from tabbench.registry import make_registry
 from tabbench.running.inspection import Snapshot, effective_rank, inspect_stored, inspect_training, turned
 from tabbench.running.rankings import fit_trees, kendall, rank_features, sensitivity, shuffled
+from tabbench.running.stored_encoder import load_encoder
 from tabbench.values import Representation, Schema, Table
 
 
@@ -114,6 +115,32 @@ def test_features_are_ranked_for_every_method_and_without_training(name: str, to
     seen, _ = inspect_stored(method, split, Context(), lambda snapshot: None)
     assert [snapshot.epoch for snapshot in seen] == [0, 1]
     assert (seen[0].tokens is not None) == tokens
+
+
+LABEL_FREE = [
+    entry.name
+    for entry in make_registry().entries("ssl")
+    if entry.plugin.untrained and not entry.plugin.uses_labels and entry.distribution == "tabbench-ssl"
+]
+
+
+@pytest.mark.parametrize("name", LABEL_FREE)
+def test_a_stored_encoder_of_every_built_in_method_is_inspected(name: str, split: SplitData, tmp_path: Path) -> None:
+    registry = make_registry()
+    entry = registry.find("ssl", name)
+    cls = registry.load(entry)
+    quick = {key: value for key, value in cls.Config.presets()["quick"].items() if key != "source"}
+    method = cls(**{**quick, cls.Config.full_name("epochs"): 2})
+    assert isinstance(split.train.features, Table)
+    method.pretrain(split.train.features, Context())
+    method.save(tmp_path / "encoder")
+    stored = load_encoder(tmp_path / "encoder", entry, registry, "cpu")
+    seen, curves = inspect_stored(stored, split, Context(), lambda snapshot: None)
+    assert [snapshot.epoch for snapshot in seen] == [0, 2]
+    assert seen[0].distance != seen[1].distance, "untrained, and trained"
+    assert len(curves["loss"]) == 2
+    stored.diagnostics["best_epoch"] = 0
+    assert len(inspect_stored(stored, split, Context(), lambda snapshot: None)[0]) == 1, "the untrained one was kept"
 
 
 def test_the_command_prints_a_line_for_each_look_and_writes_a_page(tmp_path: Path) -> None:

@@ -207,11 +207,16 @@ def test_curves_of_every_training_are_kept_and_thinned() -> None:
 
 
 def test_the_history_of_a_search_begins_with_the_defaults() -> None:
-    record = {"data": "d", "ssl": "a", "model": "m", "split": 0, "protocol": "frozen", "labels": "100%"}
+    record = {"data": "d", "ssl": "a", "model": "m", "split": 0, "protocol": "frozen", "labels": "100%",
+              "metric": "accuracy"}  # fmt: skip
     results = [{**record, "tuning": json.dumps({"model": {"study": "s"}})}]
     trials = [{"study": "s", "number": n, "value": v, "status": "ok"} for n, v in ((1, 0.7), (0, 0.5))]
     (study,) = tuning_history([*trials, {**trials[0], "study": "other"}], results)["studies"]
     assert (study["role"], study["trials"]) == ("model", [[0, 0.5, "ok"], [1, 0.7, "ok"]])
+    lower = [{**each, "value": -each["value"]} for each in trials if isinstance(each["value"], float)]
+    (study,) = tuning_history(lower, [{**results[0], "metric": "rmse"}])["studies"]
+    shown = (study["unit"], study["lower"], study["trials"])
+    assert shown == ("rmse", True, [[0, 0.5, "ok"], [1, 0.7, "ok"]]), "an error is shown as an error"
 
 
 def test_the_command_of_a_row_names_all_that_it_takes(tmp_path: Path) -> None:
@@ -297,6 +302,20 @@ def test_ten_thousand_records_take_less_than_ten_seconds_and_five_megabytes(tmp_
     assert time.process_time() - started < 10
     assert len(page.encode()) < 5e6
     assert len(table.rows) == 40
+
+
+def test_failures_of_one_cause_are_told_together(tmp_path: Path) -> None:
+    killed = "timeout of 2 s: it was killed"
+    errors = [killed, killed, *(f"not run: x.csv:y/{n} pretrain untrained:vime: {killed}" for n in range(3))]
+    records = [
+        {"split": n, "status": "timeout", "error": error, "score": None, "test": None} for n, error in enumerate(errors)
+    ]
+    page, table = make_page(write_records(tmp_path, records))
+    assert "No result can be shown: all 5 records were left out." in page
+    reasons = re.findall(r"<summary><b>(.*?)</b> \((.*?)\)</summary>", page)
+    assert reasons == [(killed, "2 records"), (f"{killed} (in an earlier step)", "3 records")]
+    assert not table.rows
+    assert 'id="rows"' not in page, "no empty part"
 
 
 def test_nothing_to_report_is_said_in_one_line(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import os
 import re
 import subprocess
 import sys
@@ -49,6 +50,30 @@ def test_new_says_what_it_wrote_and_what_to_do_next(tmp_path: Path) -> None:
     written = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
     named = [line.strip() for line in done.stdout.splitlines()[1:9]]
     assert written == sorted(f"tabbench-fresh-idea/{name}" for name in named)
+
+
+def test_the_workflow_of_a_new_package_checks_replays_and_publishes_submissions(tmp_path: Path) -> None:
+    assert tabbench("plugins", "new", "ssl", "fresh-idea", "--into", tmp_path).returncode == 0
+    project = tmp_path / "tabbench-fresh-idea"
+    ours = project / "submissions" / "ours"
+    assert tabbench("run", "--ssl", "none", "--model", "linear", "--data", "wine", "--results", ours).returncode == 0
+    text = (project / ".github" / "workflows" / "leaderboard.yml").read_text(encoding="utf-8")
+    steps = re.findall(r"run: (?:\|\n((?: {10}.*\n)+)|(tabbench .*)\n)", text)
+    commands = [block or line for block, line in steps]
+    assert len(commands) == 3
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "GITHUB_RUN_ID": "19450000000"}
+    said = []
+    for command in commands:
+        shell = ["bash", "-euo", "pipefail", "-c", command]
+        done = subprocess.run(
+            shell, cwd=project, env=environment, capture_output=True, text=True, timeout=600, check=False
+        )
+        assert done.returncode == 0, done.stderr + done.stdout
+        said.append(done.stdout)
+    assert "0 replayed\nnothing is wrong" in said[0]
+    assert "1 replayed\nnothing is wrong" in said[1], "there is one result, and it came out the same"
+    assert (project / "site" / "index.html").is_file()
 
 
 def test_new_packages_of_every_kind_pass_their_own_tests_and_run_together(tmp_path: Path) -> None:

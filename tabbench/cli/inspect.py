@@ -184,6 +184,10 @@ def _inspect(
     rankings = rank_features(method, split, context.threads, context.root_seed)
     target = describe_target(split, context, manifest.target)
     source = "" if encoder is None else f"a stored encoder ({encoder.name[:12]}), not trained again"
+    if encoder is not None and len(seen) == 1:
+        kept = "no epoch of training beat the untrained encoder, so that was kept"
+        print(kept)
+        source += f"; {kept}"
     return Inspection(choice.name, manifest.name, seen, curves, target, rankings, source=source)
 
 

@@ -32,10 +32,16 @@ class SharedSettings:
                 own = [word for word in words if word.startswith(f"{owner}.")]
                 self.shared[owner] = [word for word in self.shared.get(owner, own) if word in own]
 
-    def tag(self, variant: str) -> str:
-        """What sets this row apart from others of its name; empty if nothing does."""
+    def tag(self, variant: str, ssl: str = "") -> str:
+        """What sets this row apart from others of its name; empty if nothing does.
+
+        Args:
+            variant: all settings of the row.
+            ssl: the method beside whose name the tag stands; its settings go without its name.
+        """
         known = {word for words in self.shared.values() for word in words}
-        return " ".join(word for word in setting_words(variant) if word not in known)
+        prefix = f"{ssl.removeprefix(f'{UNTRAINED}:')}."
+        return " ".join(word.removeprefix(prefix) for word in setting_words(variant) if word not in known)
 
     def notes(self) -> list[str]:
         """``All rows of tjepa: exp_epochs=40, preset=small.``"""

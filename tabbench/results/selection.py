@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -273,9 +274,19 @@ def _other_table(
     return ""
 
 
+def failure_reason(status: str, error: str) -> str:
+    """``timeout of 2 s: it was killed``: the same for all records that one cause has stopped, wherever it struck.
+
+    A record that was not run because an earlier step had failed tells that step's place before the cause.
+    """
+    cause = re.sub(r"^not run: .+? (?:data|split|tune|pretrain|encode) [^ ]*: ", "", error)
+    text = cause if cause.startswith(status) else f"{status}: {cause}"
+    return text if cause == error else f"{text} (in an earlier step)"
+
+
 def _reason_to_leave_out(record: RecordLine) -> str:
     if record["status"] != "ok":
-        return f"{record['status']}: {record['error']}"
+        return failure_reason(record["status"], record["error"] or "no message")
     if record["flags"] not in (None, "[]"):
         return "flagged: " + ", ".join(json.loads(record["flags"]))
     return ""

@@ -27,6 +27,7 @@ from tabbench.results.page.evidence import environment_section, rows_section
 from tabbench.results.page.history import learning_curves
 from tabbench.results.page.verdict import make_verdict
 from tabbench.results.page.views import PageData, dataset_counts, label_worth, make_view
+from tabbench.results.row_settings import SharedSettings
 from tabbench.results.selection import COLUMNS, Selection, read_lines, select_from
 from tabbench.results.store import Store
 from tabbench.results.tabulate import ScoreTable, tabulate_records
@@ -114,9 +115,11 @@ def _part(selection: Selection, wanted: Any) -> Selection:
     return Selection(records, selection.fidelity, [item for item in left_out if wanted(item)], selection.incomplete)
 
 
-def _data(selection: Selection, table: ScoreTable, *, curves: bool) -> PageData:
-    views = [{**make_view(selection, table), "labelWorth": label_worth(table)}] if table.rows else []
-    found = learning_curves(selection.records) if curves else {"sets": [], "of": 0}
+def _data(selection: Selection, table: ScoreTable, *, is_index: bool) -> PageData:
+    """What the script draws: rows over datasets on the index, trainings on the pages below."""
+    view = {**make_view(selection, table, compared=is_index), "labelWorth": label_worth(table)} if table.rows else None
+    views = [] if view is None else [view]
+    found = {"sets": [], "of": 0} if is_index else learning_curves(selection.records)
     return {"views": views, "curves": found, "tuning": {"studies": [], "of": 0}, "inspections": []}
 
 
@@ -131,7 +134,7 @@ def _index(
     registry: Registry,
     merged: Merged,
 ) -> str:
-    data = _data(selection, table, curves=False)
+    data = _data(selection, table, is_index=True)
     verdict = make_verdict(table, gains_of(selection))
     cards = "".join(
         f'<li><a href="{escape(path)}"><b>{escape(name)}</b></a><br>{escape(_summary(name, registry))}</li>'
@@ -153,6 +156,8 @@ def _index(
     return document("tabbench leaderboard", body, data, [(name.lower(), name) for name in INDEX])
 
 
+RANKED = 15
+"""Rows of a ranking; the main table has all."""
 INDEX = ("Ranking", "Table", "Gains", "Wins", "Time", "Methods", "Datasets", "Submissions")
 """Parts of the index that its bar names."""
 RATING = (
@@ -166,18 +171,20 @@ def _ranking(table: ScoreTable, data: PageData, pages: Mapping[str, str]) -> str
     if not data["views"]:
         return "<p>No results to show yet.</p>"
     blocks = []
+    settings = SharedSettings(table.rows)
     for group in data["views"][0]["statistics"]:
         elo, distance = group["elo"], group["improvability"]
         order = sorted(elo, key=lambda number: -elo[number][0])
         lines = []
-        for number in order:
+        for number in order[:RANKED]:
             row = table.rows[number]
             points, low, high = elo[number]
-            interval = "" if low is None else f" [{low:.0f}, {high:.0f}]"
+            interval = "" if low is None else f' <small class="letters between">[{low:.0f}, {high:.0f}]</small>'
             rank = "-" if row.average_rank is None else f"{row.average_rank:.2f} {row.rank_group}"
             far = "-" if distance.get(number) is None else f"{distance[number]:.1f} %"
             page = pages.get(_method(row.ssl))
-            name = escape(f"{row.ssl} + {row.model}" + (f" [{row.variant}]" if row.variant else ""))
+            tag = settings.tag(row.variant, row.ssl)
+            name = escape(f"{row.ssl} + {row.model}" + (f" [{tag}]" if tag else ""))
             link = f'<a href="{escape(page)}">{name}</a>' if page else name
             cells = f"<td>{points:.0f}{interval}</td><td>{escape(rank)}</td><td>{far}</td>"
             lines.append(f'<tr><th scope="row">{link}</th>{cells}</tr>')
@@ -185,7 +192,9 @@ def _ranking(table: ScoreTable, data: PageData, pages: Mapping[str, str]) -> str
         shown = f'<table class="ranking"><thead><tr>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table>'
         title = escape(group["group"])
         scroll = f'<div class="wide" tabindex="0" role="region" aria-label="Ranking, {title}">'
-        blocks.append(f"<figure><h3>{title}</h3>{scroll}{shown}</div></figure>")
+        more = len(order) - RANKED
+        rest = f'<p class="soft">{more} more rows: see the table below.</p>' if more > 0 else ""
+        blocks.append(f"<figure><h3>{title}</h3>{scroll}{shown}</div>{rest}</figure>")
     return f'<div class="charts roomy">{"".join(blocks)}</div>'
 
 
@@ -204,7 +213,7 @@ def _dataset_page(name: str, selection: Selection) -> str:
 def _page(name: str, body: str, selection: Selection, table: ScoreTable) -> str:
     """A page below the index."""
     sections = [(part.lower(), part) for part in ("Table", "Scores", "Gains", "Labels", "Curves", "Rows")]
-    data = _data(selection, table, curves=True)
+    data = _data(selection, table, is_index=False)
     return document(f"{name}: tabbench leaderboard", body, data, sections, "../index.html")
 
 
@@ -242,11 +251,11 @@ def _card(name: str, registry: Registry, selection: Selection) -> str:
     lines: list[tuple[str, str]] = []
     try:
         plugin = registry.find("ssl", name).plugin
-        told = {"what": plugin.summary, "paper": plugin.paper}
-        told |= {key: str(getattr(plugin, key, "") or "") for key in ("url", "code")}
+        paper = ", ".join(filter(None, [plugin.paper, plugin.url]))
+        told = {"summary": plugin.summary, "paper": paper, "code": plugin.code}
         lines += [(key, _linked(text)) for key, text in told.items() if text]
     except TabbenchError:
-        lines.append(("what", "not installed where this page was made"))
+        lines.append(("summary", "not installed where this page was made"))
     versions = {
         f"{origin.get('distribution')} {origin.get('version')} (revision {origin.get('revision')})"
         for record in selection.records

@@ -139,12 +139,18 @@ def inspect_training(
 def inspect_stored(
     method: SSLMethod, split: SplitData, context: Context, tell: Callable[[Snapshot], None]
 ) -> tuple[list[Snapshot], dict[str, list[float | None]]]:
-    """Inspect a stored encoder and the same one untrained, without training."""
+    """Inspect a stored encoder and the same one untrained, without training.
+
+    There is one look if they are the same: no epoch beat the untrained encoder, so that was kept.
+    """
     train = _table(split.train.features)
     sample = _sample(train, context)
     before = take_snapshot(_initialised(method, train, context), sample, split, 0)
     tell(before)
-    epochs = int(method.diagnostics.get("best_epoch") or method.diagnostics.get("epochs") or 1)
+    kept = method.diagnostics.get("best_epoch")
+    if kept == 0:
+        return [before], curves_of(method.diagnostics)
+    epochs = int(kept or method.diagnostics.get("epochs") or 1)
     after = take_snapshot(method, sample, split, epochs, before)
     tell(after)
     return [before, after], curves_of(method.diagnostics)

@@ -262,6 +262,12 @@ def test_the_page_can_be_printed(browser: Any, places: dict[str, Path]) -> None:
     opened.page.emulate_media(media="print")
     assert opened.page.locator("#controls").is_hidden()
     assert opened.page.locator("#board").evaluate("board => getComputedStyle(board).overflowX") == "visible"
+    dark = Opened(browser, places["report"], color_scheme="dark")
+    dark.page.locator("#theme").click()
+    dark.page.locator("#theme").click()  # dark by choice, too
+    dark.page.emulate_media(media="print", color_scheme="dark")
+    ink = "getComputedStyle(document.documentElement).getPropertyValue('--ink')"
+    assert dark.page.evaluate(ink) == "#18212c", "paper is white"
 
 
 def test_the_slider_of_an_inspection_moves_the_map(browser: Any, places: dict[str, Path]) -> None:

@@ -66,6 +66,31 @@ def test_every_link_leads_to_a_page_of_the_site_or_to_the_web_of_a_card(tmp_path
             assert in_site or (path.startswith("methods/") and link.startswith("https://")), (path, link)
 
 
+def test_names_in_the_ranking_leave_room_for_its_numbers(tmp_path: Path) -> None:
+    long = "tjepa.exp_epochs=40 tjepa.preset=small"
+    records = [
+        {"ssl": ssl, "variant": f"{long} tjepa.n_reg={n}" if ssl == "tjepa" else "", "score": 0.5 + n / 100 + d / 50,
+         "model": f"m{n}", "data": f"d{d}", "metric": "rmse", "task": "regression",
+         "counts": {"train": 1000, "validation": 100, "test": 100, "features": 4, "classes": 0}}
+        for ssl in ("none", "tjepa") for n in range(10) for d in range(2)
+    ]  # fmt: skip
+    write_records(tmp_path / "a", records)
+    site = make_site([tmp_path / "a"], make_registry())
+    assert site.refused == [], "numbers as targets have no classes"
+    index = site.pages["index.html"]
+    ranking = index[index.index('id="ranking"') : index.index('id="table"')]
+    assert "tjepa + m0 [n_reg=0]" in ranking
+    assert "exp_epochs" not in ranking, "what all rows of a method share is not in their names"
+    assert ranking.count("<tr>") == 1 + 15
+    assert "5 more rows: see the table below." in ranking
+
+
+def test_pages_below_the_index_skip_the_statistics_they_do_not_show(tmp_path: Path) -> None:
+    site = make_site([submission(tmp_path / "a", none=0.5, vime=0.6)], make_registry())
+    ratings = {path: '"elo":' in text for path, text in site.pages.items()}
+    assert [path for path, has in ratings.items() if has] == ["index.html"], "ratings take the longest"
+
+
 def test_contradicting_submissions_are_refused_by_name(tmp_path: Path) -> None:
     ours = submission(tmp_path / "ours", none=0.5)
     forged = submission(tmp_path / "forged", none=0.9)

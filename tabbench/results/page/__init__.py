@@ -162,12 +162,11 @@ def _body(
     others = "More: other methods, protocols and numbers of labels"
     more = f"<details><summary>{others}</summary>{_list(verdict.more, 'verdict')}</details>"
     limits = " ".join(verdict.limits)
-    rows = evidence.rows_section(table, selection.records, experiments_of(store.root))
     parts = [
         f"<h1>{escape(verdict.headline)}</h1>{_facts(table, shown)}",
         sentences + (more if verdict.more else ""),
         f'<p class="soft limits">{escape(limits)}</p>' if limits else "",
-        section("table", "All rows", board_section("Main table", table)),
+        section("table", "All rows", board_section("Main table", table)) if table.rows else "",
         *(chart(name, title, lead) for name, (title, lead) in CHARTS.items()),
     ]
     if published:
@@ -177,10 +176,15 @@ def _body(
         )
     parts += [
         section("left-out", "Left out: failures, flags and other tables", evidence.failures_section(failed, table)),
-        section("rows", "Rows: how to reproduce each", rows, "Choose a row of the table to open its entry here."),
+        _rows(store, selection, table) if table.rows else "",
         section("evidence", "Evidence", _evidence(store, table, shown)),
     ]
     return "".join(parts)
+
+
+def _rows(store: Store, selection: Selection, table: ScoreTable) -> str:
+    rows = evidence.rows_section(table, selection.records, experiments_of(store.root))
+    return section("rows", "Rows: how to reproduce each", rows, "Choose a row of the table to open its entry here.")
 
 
 def _list(texts: Sequence[str], kind: str) -> str:
@@ -199,15 +203,14 @@ def _facts(table: ScoreTable, shown: list[RecordLine]) -> str:
         f"<li><b>{escape(number)}</b> {name.removesuffix('s') if number == '1' else name}</li>"
         for number, name in facts
     )
-    return f'<ul class="facts">{items}</ul>'
+    return f'<ul class="facts">{items}</ul>' if shown else ""
 
 
 def _evidence(store: Store, table: ScoreTable, shown: list[RecordLine]) -> str:
     return (
         evidence.data_section(shown)
         + evidence.notes_section(table.data_notes)
-        + "<h3>Machines and versions</h3>"
-        + evidence.environment_section(shown)
+        + (f"<h3>Machines and versions</h3>{evidence.environment_section(shown)}" if shown else "")
         + "<h3>Experiments as they were resolved</h3>"
         + evidence.experiments_section(store.root / "experiments")
     )

@@ -39,7 +39,7 @@ def document(title: str, body: str, data: Any, sections: Sequence[tuple[str, str
         f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; img-src data:; base-uri 'none'"
     )
     links = "".join(f'<a href="#{anchor}">{escape(name)}</a>' for anchor, name in sections)
-    name = f'<a href="{escape(home)}"><strong>tabbench</strong></a>' if home else "<strong>tabbench</strong>"
+    name = f'<a href="{escape(home)}"><strong>Leaderboard</strong></a>' if home else "<strong>tabbench</strong>"
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'

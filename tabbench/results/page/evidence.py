@@ -18,7 +18,7 @@ from tabbench.results.page.commands import Experiment, repeat_command
 from tabbench.results.page.verdict import name_of
 from tabbench.results.published import PublishedComparison
 from tabbench.results.row_settings import SharedSettings
-from tabbench.results.selection import row_of
+from tabbench.results.selection import failure_reason, row_of
 from tabbench.results.tabulate import Row, ScoreTable
 
 TRACEBACK = 4000
@@ -80,7 +80,7 @@ def _lines(text: str) -> str:
 
 def _reason(record: Mapping[str, Any]) -> str:
     if record["status"] != "ok":
-        return f"{record['status']}: {record['error'] or 'no message'}"
+        return failure_reason(record["status"], record["error"] or "no message")
     return "flagged: " + ", ".join(json.loads(record["flags"] or "[]"))
 
 

@@ -6,7 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tabbench.results.formats.grid import unit_name
 from tabbench.results.page.views import PageData, short
+from tabbench.results.tabulate import LOWER_IS_BETTER
 
 POINTS = 60
 """Of a curve on a page; longer ones are thinned."""
@@ -69,7 +71,10 @@ def _is_number(value: object) -> bool:
 
 
 def tuning_history(trials: Sequence[Mapping[str, Any]], records: Sequence[Mapping[str, Any]]) -> PageData:
-    """The trials of each study: [number, value, status]; trial 0 has the default settings."""
+    """The trials of each study: [number, value, status]; trial 0 has the default settings.
+
+    A search makes something larger; what it makes smaller, such as an error, is stored with a minus and shown without.
+    """
     roles: dict[str, tuple[str, Mapping[str, Any]]] = {}
     for record in records:
         tuning = json.loads(record["tuning"]) if record["tuning"] not in (None, "{}") else {}
@@ -79,11 +84,14 @@ def tuning_history(trials: Sequence[Mapping[str, Any]], records: Sequence[Mappin
     studies: dict[str, list[Any]] = {}
     for trial in trials:
         if trial["study"] in roles and trial["number"] is not None:
-            studies.setdefault(trial["study"], []).append([trial["number"], short(trial["value"], 4), trial["status"]])
+            lower = roles[trial["study"]][1]["metric"] in LOWER_IS_BETTER
+            value = trial["value"] if trial["value"] is None or not lower else -trial["value"]
+            studies.setdefault(trial["study"], []).append([trial["number"], short(value, 4), trial["status"]])
     found = []
     for study, (role, record) in roles.items():
         if study in studies:
             about = {name: record[name] for name in ("data", "ssl", "model", "split", "protocol", "labels")}
-            found.append({**about, "role": role, "trials": sorted(studies[study])})
+            told = {"unit": unit_name(record["metric"]), "lower": record["metric"] in LOWER_IS_BETTER}
+            found.append({**about, **told, "role": role, "trials": sorted(studies[study])})
     found.sort(key=lambda each: (each["data"], each["ssl"], each["model"], each["split"]))
     return {"studies": found[:STUDIES], "of": len(found)}

@@ -34,7 +34,9 @@ class Verdict:
 def make_verdict(table: ScoreTable, gains: GainTable) -> Verdict:
     """From the rank table with intervals and the gains of the same records."""
     if not table.rows:
-        return Verdict("No results to show yet.", [], [], [])
+        lost = sum(int(item.get("records", 1)) for item in table.left_out if {"key", "records"} & item.keys())
+        none = f"No result can be shown: {_all(lost)} left out." if lost else "No results to show yet."
+        return Verdict(none, [], [], [])
     methods = [row for row in gains.rows if not row.is_control]
     alike = SharedSettings(table.rows)
     sentences = [_leader(table, alike)] if len(table.rows) > 1 else []
@@ -77,7 +79,7 @@ def _headline(methods: list[GainRow]) -> str:
     if not helps and not hurts:
         shown = "the one comparison with raw features shows no clear difference"
         if total > 1:
-            shown = f"none of {total} comparisons with raw features shows a clear difference"
+            shown = f"none of {total:,} comparisons with raw features shows a clear difference"
         return f"Self-supervision is not shown to help here: {shown}."
     tail = _counted(helps, hurts, total)
     if helps and helps >= 2 * hurts:
@@ -94,13 +96,17 @@ def _counted(helps: int, hurts: int, total: int) -> str:
     outcomes = {"a gain": helps, "a loss": hurts, "no clear difference": total - helps - hurts}
     found = {name: count for name, count in outcomes.items() if count}
     if len(found) == 1:
-        who = {1: "the one comparison", 2: "both comparisons"}.get(total, f"all {total} comparisons")
+        who = {1: "the one comparison", 2: "both comparisons"}.get(total, f"all {total:,} comparisons")
         return f"{who} with raw features {'shows' if total == 1 else 'show'} {next(iter(found))}"
-    parts = [f"{count} {name}" for name, count in found.items()]
+    parts = [f"{count:,} {name}" for name, count in found.items()]
     parts[0] = parts[0].replace(" ", " shows " if next(iter(found.values())) == 1 else " show ", 1)
     if not helps:
         parts = ["none shows a gain", parts[0], *parts[1:]]
-    return f"of {total} comparisons with raw features, {_listed(parts)}"
+    return f"of {total:,} comparisons with raw features, {_listed(parts)}"
+
+
+def _all(records: int) -> str:
+    return {1: "the one record was", 2: "both records were"}.get(records, f"all {records} records were")
 
 
 def _listed(parts: Sequence[str]) -> str:
@@ -111,7 +117,7 @@ def name_of(row: Row, settings: SharedSettings | None = None) -> str:
     """``tjepa + mlp``, with what is unusual about it; settings that all its like share are left out, if given."""
     unusual = [row.protocol] if row.protocol not in (FROZEN, "raw") else []
     unusual += [f"{row.labels} labels"] if row.labels != ALL_LABELS else []
-    tag = row.variant if settings is None else settings.tag(row.variant)
+    tag = row.variant if settings is None else settings.tag(row.variant, row.ssl)
     unusual += [tag] if tag else []
     return f"{row.ssl} + {row.model}" + (f" ({', '.join(unusual)})" if unusual else "")
 
@@ -159,7 +165,7 @@ def _method(rows: Sequence[GainRow], gains: GainTable, alike: SharedSettings) ->
     cells = [(each, name, gain) for each in rows for name, cell in each.cells.items() if (gain := cell.to_none)]
     unusual = [row.protocol] if row.protocol != FROZEN else []
     unusual += [f"{row.labels} labels"] if row.labels != ALL_LABELS else []
-    unusual += [tag] if (tag := alike.tag(split_settings(row.variant, row.model)[0])) else []
+    unusual += [tag] if (tag := alike.tag(split_settings(row.variant, row.model)[0], row.ssl)) else []
     who = row.ssl + (f" ({', '.join(unusual)})" if unusual else "")
     if not cells:
         return f"{who} has no raw row to compare with."
@@ -251,7 +257,7 @@ def _limits(table: ScoreTable, methods: list[GainRow]) -> list[str]:
     compared = [cell.to_none for row in methods for cell in row.cells.values() if cell.to_none is not None]
     estimated = sum(1 for gain in compared if gain.verdict != "not estimable")
     if estimated >= 10:
-        chance = f"about {estimated / 20:.0f} of {estimated} comparisons at 95 % would still show one"
+        chance = f"about {estimated / 20:.0f} of {estimated:,} comparisons at 95 % would still show one"
         sentences.append(f"If no method made a difference, {chance}.")
     small = [name for name in table.datasets if table.has_few_test_rows(name)]
     if small:

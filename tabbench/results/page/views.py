@@ -73,8 +73,14 @@ PageData = dict[str, Any]
 """What the script of a page reads: JSON, of short keys and lists, because there is much of it."""
 
 
-def make_view(selection: Selection, table: ScoreTable) -> PageData:
-    """Everything of one fidelity; ``table`` is its rank table with intervals, and gives the order of all lists."""
+def make_view(selection: Selection, table: ScoreTable, *, compared: bool = True) -> PageData:
+    """Everything of one fidelity.
+
+    Args:
+        selection: its records.
+        table: their rank table with intervals, which gives the order of all lists.
+        compared: with statistics of rows over datasets, which take the longest; a page need not show them.
+    """
     order = {_identity(row): number for number, row in enumerate(table.rows)}
     groups = table.groups
     metrics = [name for name in present_metrics(selection.records) if name not in set(table.units.values())]
@@ -101,7 +107,7 @@ def make_view(selection: Selection, table: ScoreTable) -> PageData:
         ],
         "gains": _gains(gains_of(selection), order, table.datasets),
         "notes": board_notes(table, settings),
-        "statistics": [_statistics(table, tables["time"], group) for group in groups],
+        "statistics": [_statistics(table, tables["time"], group) for group in groups] if compared else [],
     }
 
 

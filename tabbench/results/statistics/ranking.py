@@ -184,7 +184,7 @@ def _criterion(difference: float | None, results: int, needed: int, level: float
         return f"No rank groups: {have}; {needed} are needed to tell rows apart."
     return (
         f"Rows share a letter if their average ranks are within {difference:.2f}, the critical difference of all pairs "
-        f"together at {level:.0%} (bootstrap over datasets and splits)."
+        f"together at {100 * level:g} % (bootstrap over datasets and splits)."
     )
 
 

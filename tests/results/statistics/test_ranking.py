@@ -110,7 +110,7 @@ def test_rows_that_always_come_in_one_order_have_a_letter_each() -> None:
     ]  # fmt: skip
     assert found.criterion == (
         "Rows share a letter if their average ranks are within 0.00, the critical difference of all pairs together "
-        "at 95% (bootstrap over datasets and splits)."
+        "at 95 % (bootstrap over datasets and splits)."
     )
 
 

@@ -25,7 +25,7 @@ function colourOf(row) {
   const base = row.ssl.replace(/^untrained:/, "");
   const methods = unique(data.views.flatMap((each) => each.rows.map((other) => other.ssl.replace(/^untrained:/, "")))).filter((name) => name !== "none").sort();
   const index = methods.indexOf(base);
-  return { colour: `var(--c${index % 8})`, shape: [0, 2, 3, 4][index % 4], hollow: base !== row.ssl };
+  return { colour: `var(--c${index % 8})`, shape: [0, 2, 3, 4][(index + Math.floor(index / 8)) % 4], hollow: base !== row.ssl };
 }
 /* Ranks among the rows and datasets that are shown; ties share the best rank, missing cells are last. */
 function ranks(metric, rows, datasets) {
@@ -110,7 +110,7 @@ function drawBoard(focus) {
     const title = several && h("tr", { class: "group" }, h("th", { colspan: 2, scope: "rowgroup" }, view().groups[g].title), datasets.map((d) => h("td", {}, ends[g][d] && miniAxis(ends[g][d]))));
     return h("tbody", {}, title, own.map((r) => {
       const row = view().rows[r], rank = row.rank;
-      const label = [h("span", {}, row.ssl.split(":").flatMap((part, i) => (i ? [":", h("wbr"), part] : [part]))), h("span", { class: "model" }, ` + ${row.model}`), row.tag && h("span", { class: "model" }, ` [${cut(row.tag, 30)}]`), row.usesLabels && " *"];
+      const label = [h("span", {}, row.ssl.split(":").flatMap((part, i) => (i ? [":", h("wbr"), part] : [part]))), h("span", { class: "model" }, ` + ${row.model}`), row.tag && h("span", { class: "model" }, ` [${cut(row.tag.replaceAll(`${row.ssl.replace(/^untrained:/, "")}.`, ""), 40)}]`), row.usesLabels && " *"];
       return h("tr", { class: row.control ? "control" : null }, h("th", { scope: "row", class: "name", title: row.variant ? `${rowName(row)} [${row.variant}]` : rowName(row) }, h("a", { href: `#${anchor(row)}` }, label)),
         h("td", { class: "rank" }, finite(average[r]) ? average[r].toFixed(2) : "–", " ", exact && finite(rank[1]) && h("small", { class: "letters interval" }, ` [${rank[1].toFixed(1)}, ${rank[2].toFixed(1)}]`), exact && lettered > 0 && h("span", { class: "letters shared", title: rank[3] ? `shares the letters ${rank[3]}` : null }, ` ${cut(rank[3] || "", 5)}`)),
         datasets.map((d) => bodyCell(metric, r, d, found[`${r},${d}`], best, ends[g][d])));

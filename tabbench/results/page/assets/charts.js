@@ -206,16 +206,16 @@ const charts = {
     if (!studies.length) return false;
     const names = unique(studies.map((each) => each.data)), select = h("select", { "aria-label": "Dataset of the searches" }, names.map((name) => h("option", {}, name))), body = h("div", { class: "charts dense" });
     const draw = () => body.replaceChildren(...studies.filter((each) => each.data === names[select.selectedIndex]).slice(0, 60).map((each) => {
-      const style = colourOf(each), width = denseRoom(place), height = 170, left = 46, bottom = 34, top = 8, good = each.trials.filter((trial) => finite(trial[1]));
+      const style = colourOf(each), width = denseRoom(place), height = 182, left = 46, bottom = 34, top = 20, better = each.lower ? Math.min : Math.max, good = each.trials.filter((trial) => finite(trial[1]));
       if (!good.length) return h("figure", {}, h("h3", {}, `${each.ssl} + ${each.model}`), h("p", { class: "soft" }, "no trial has a score"));
       const [low, high] = extent(good.map((trial) => trial[1])), last = Math.max(1, ...each.trials.map((trial) => trial[0])), x = scale(0, last, left + 6, width - 12), y = scale(low, high, height - bottom, top);
-      let best = -Infinity; const steps = good.flatMap(([number, value]) => { const before = best; best = Math.max(best, value); return [...(finite(before) ? [[x(number), y(before)]] : []), [x(number), y(best)]]; });
-      return h("figure", {}, h("h3", {}, `${each.ssl} + ${each.model}: ${each.role}, split ${each.split}`), svg(width, height, `${each.trials.length} trials; default ${figureText((each.trials.find((trial) => trial[0] === 0) || [])[1])}, best ${figureText(best)}`,
-        yAxis(y, left, ticks(low, high, 4), width - 8), xAxis(x, height - bottom, ticks(0, last, 4).filter((mark) => Number.isInteger(mark.value)), top, "trial", [left, width - 8]), line(steps, style.colour, 0, 1.4),
+      let best = each.lower ? Infinity : -Infinity; const steps = good.flatMap(([number, value]) => { const before = best; best = better(best, value); return [...(finite(before) ? [[x(number), y(before)]] : []), [x(number), y(best)]]; });
+      return h("figure", {}, h("h3", {}, `${each.role === "encoder" ? each.ssl : `${each.ssl} + ${each.model}`}: ${each.role}, split ${each.split}`), svg(width, height, `${each.trials.length} trials; default ${figureText((each.trials.find((trial) => trial[0] === 0) || [])[1])}, best ${figureText(best)}`,
+        yAxis(y, left, ticks(low, high, 4), width - 8, `${each.role === "encoder" ? "linear probe" : each.unit} (${each.lower ? "lower" : "higher"} is better)`), xAxis(x, height - bottom, ticks(0, last, 4).filter((mark) => Number.isInteger(mark.value)), top, "trial", [left, width - 8]), line(steps, style.colour, 0, 1.4),
         each.trials.map(([number, value, status]) => finite(value) ? (number === 0 ? shape(3, x(0), y(value), "var(--ink)", true, `default settings: ${figureText(value)}`, 5) : shape(0, x(number), y(value), style.colour, status !== "ok", `trial ${number}, ${status}: ${figureText(value)}`, 3.2)) : s("text", { x: x(number), y: height - bottom - 3, "text-anchor": "middle" }, "×", s("title", {}, `trial ${number}: ${status}`)))));
     }));
     select.addEventListener("change", draw);
-    place.replaceChildren(names.length > 1 ? h("p", { class: "controls" }, h("label", {}, "Dataset ", select)) : "", body, h("p", { class: "soft" }, "Scores on validation, higher is better. Diamond: the default settings. Line: the best so far. Hollow: stopped early. ×: failed."));
+    place.replaceChildren(names.length > 1 ? h("p", { class: "controls" }, h("label", {}, "Dataset ", select)) : "", body, h("p", { class: "soft" }, "Scores on validation. Diamond: the default settings. Line: the best so far. Hollow: stopped early. ×: failed."));
     draw();
     return true;
   },

@@ -26,6 +26,7 @@ function start() {
   if (data.views) {
     const redraw = () => { drawBoard(); drawCharts(); };
     if (data.views.length) { drawControls(redraw); redraw(); }
+    document.querySelectorAll("nav a").forEach((link) => { const part = document.querySelector(link.hash); if (!part || part.hidden) link.hidden = true; });
     let width = innerWidth, timer = 0;
     addEventListener("resize", () => { clearTimeout(timer); timer = setTimeout(() => { if (innerWidth !== width) { width = innerWidth; redraw(); } }, 150); });
     addEventListener("beforeprint", () => document.querySelectorAll("details.row").forEach((each) => { each.open = true; }));
