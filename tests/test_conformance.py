@@ -5,7 +5,7 @@ from small_settings import SETTINGS
 
 from tabbench.experiment.controls import NONE, UNTRAINED
 from tabbench.registry import make_registry
-from tabbench.testing import Check, Skipped, Subject, checks_for
+from tabbench.testing import Check, CheckSkipped, Subject, checks_for
 from tabbench.testing.subject import find_subject
 
 SUBJECTS = [find_subject(name, kind=kind, settings=settings) for (kind, name), settings in SETTINGS.items()]
@@ -32,5 +32,5 @@ def test_no_built_in_method_or_model_is_left_out() -> None:
 
 def test_datasets_that_need_the_network_are_skipped_and_say_so() -> None:
     subject = find_subject("adult", kind="data")
-    with pytest.raises(Skipped, match="not available without the network"):
+    with pytest.raises(CheckSkipped, match="not available without the network"):
         checks_for("data")[1](subject)

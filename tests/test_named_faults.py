@@ -7,9 +7,12 @@ import pytest
 from numpy.typing import NDArray
 
 from tabbench import PluginError, Representation, Task
+from tabbench.data.prepare import open_split
+from tabbench.data.sources import resolve_data
 from tabbench.experiment.payloads import Address
+from tabbench.registry import make_registry
 from tabbench.running import steps
-from tabbench.running.features import encode_to_file
+from tabbench.running.features import encode_to_file, make_probe
 from tabbench.testing import make_table
 
 DOUBLE: Any = np.zeros((1, 2))
@@ -51,6 +54,13 @@ def test_predictions_that_cannot_be_are_named(answer: NDArray[Any], sentence: st
 def test_a_representation_that_cannot_be_is_named(encoded: Any, sentence: str, tmp_path: Any) -> None:
     with pytest.raises(PluginError, match=sentence):
         encode_to_file(lambda table: encoded, make_table(5), tmp_path / "rows.npy")
+
+
+def test_a_wrong_number_of_rows_is_named_by_the_probe_of_a_pretraining_too() -> None:
+    (manifest,) = resolve_data("wine", make_registry(), offline=True)
+    split = open_split(manifest, 0)
+    with pytest.raises(PluginError, match="encode gave 3 rows for 142"):
+        make_probe(split)(lambda table: Representation(np.zeros((3, 2), dtype=np.float32)))
 
 
 def test_a_class_that_is_not_a_plugin_is_named() -> None:

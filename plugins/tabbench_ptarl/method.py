@@ -47,7 +47,7 @@ MIN_BATCH = 2
 MAX_BATCH = 128
 """The paper's batch; small tables get smaller ones, because they need steps too."""
 KMEANS_STARTS = 4
-COLLAPSED = 1e-3
+AT_ONE_POINT = 1e-3
 """Mean distance of coordinates below which all rows are at one point; their largest distance is 2.
 
 For some initialisations the projection term draws every row to the same prototype before the task's loss can tell rows
@@ -304,7 +304,7 @@ class Stages:
         prototypes, first = self.find_prototypes(self._context(context, 1), "1")
         for restarts in range(self.config.restarts + 1):
             network, second = self.calibrate(prototypes, self._context(context, 2, restarts), f"2-{restarts}")
-            collapsed = self.config.head_input == "pspace" and second["kept_coordinate_distance"] < COLLAPSED
+            collapsed = self.config.head_input == "pspace" and second["kept_coordinate_distance"] < AT_ONE_POINT
             if not collapsed:
                 break
         about = {

@@ -16,7 +16,7 @@ from tabbench.hookspecs import KIND_NAMES
 from tabbench.registry import make_registry
 
 if TYPE_CHECKING:
-    from tabbench.testing import Subject, Verdict
+    from tabbench.testing import CheckResult, Subject
 
 app = CommandGroup(help="Write a new plugin, or check one.", no_args_is_help=True)
 
@@ -83,7 +83,7 @@ def check(
 
     chosen = dict(parse_setting(f"{name}.{text}")[1:] for text in settings or [])
     reasons = dict(_parse_reason(text) for text in expect or [])
-    on_verdict: Callable[[Verdict], None] = (lambda verdict: None) if as_json else print_verdict
+    on_verdict: Callable[[CheckResult], None] = (lambda verdict: None) if as_json else print_verdict
     if known:
         if reasons or time_limit:
             raise UsageError("--expect and --time-limit are for the other checks, not for --known")
@@ -102,7 +102,7 @@ def check(
     _conclude(verdicts, as_json, "the other checks were not run: they need a plugin that trains" * subject.cannot_train)
 
 
-def _conclude(verdicts: "Sequence[Verdict]", as_json: bool, note: str = "") -> NoReturn:
+def _conclude(verdicts: "Sequence[CheckResult]", as_json: bool, note: str = "") -> NoReturn:
     """Print the end of it, and leave with the exit code."""
     if as_json:
         print(json.dumps([{**asdict(verdict), "ok": verdict.ok} for verdict in verdicts], indent=1))
@@ -114,7 +114,7 @@ def _conclude(verdicts: "Sequence[Verdict]", as_json: bool, note: str = "") -> N
     sys.exit(0 if all(verdict.ok for verdict in verdicts) else 1)
 
 
-def print_verdict(verdict: "Verdict") -> None:
+def print_verdict(verdict: "CheckResult") -> None:
     """One line for the promise, and one for the note on it."""
     width = len(WORDS["expected"])
     print(f"  {WORDS[verdict.status]:<{width}}  {verdict.check}: {verdict.promise}")

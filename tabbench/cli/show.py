@@ -1,6 +1,7 @@
 """``tabbench show``: a plugin with its settings, or one record with its evidence."""
 
 import json
+import sys
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
@@ -37,7 +38,9 @@ def show(
     if record is None:
         known = [entry.name for entry in registry.entries()]
         raise UsageError(f"{name!r} is neither a plugin nor a record in {results}.{did_you_mean(name, known)}")
-    print(json.dumps(record.to_json(), indent=1))
+    print(json.dumps(record.to_json(), indent=1), flush=True)
+    if record.traceback:
+        print(f"\n{record.traceback}", file=sys.stderr, end="")
 
 
 def find_record(results: Path, start: str) -> "Record | None":

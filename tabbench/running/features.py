@@ -69,23 +69,24 @@ def open_features(payload: FitPayload, store: Store, split: SplitData) -> JobFea
 
 def encode_to_file(encode_rows: Callable[[Table], Representation], table: Table, path: Path) -> NDArray[np.float32]:
     """Encode ``table`` in pieces into a ``.npy`` file; the memory-mapped result."""
-    first = _checked(encode_rows(table.take(slice(0, 1))), 1)
+    first = encode_checked(encode_rows, table.take(slice(0, 1)))
     rows = max(1, ENCODE_BYTES // max(first.nbytes, 1))
     out = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(len(table), *first.shape[1:]))
     for start in range(0, len(table), rows):
-        piece = table.take(slice(start, start + rows))
-        out[start : start + rows] = _checked(encode_rows(piece), len(piece))
+        out[start : start + rows] = encode_checked(encode_rows, table.take(slice(start, start + rows)))
     out.flush()
     result: NDArray[np.float32] = out
     return result
 
 
-def _checked(representation: Representation, n_rows: int) -> NDArray[np.float32]:
+def encode_checked(encode_rows: Callable[[Table], Representation], table: Table) -> NDArray[np.float32]:
+    """Encode ``table``; what is no representation of its rows is the plugin's mistake, and named as such."""
+    representation = encode_rows(table)
     if not isinstance(representation, Representation):
         raise PluginError(f"encode gave a {type(representation).__name__}, not a Representation")
     array = representation.array
-    if len(array) != n_rows:
-        raise PluginError(f"encode gave {len(array)} rows for {n_rows}")
+    if len(array) != len(table):
+        raise PluginError(f"encode gave {len(array)} rows for {len(table)}")
     if array.dtype != np.float32:
         raise PluginError(f"encode gave {array.dtype}, expected float32")
     return array
@@ -108,9 +109,9 @@ def make_probe(split: SplitData) -> Probe:
         from tabbench.nn import probe_score
 
         return probe_score(
-            encode_rows(train.take(chosen)).array,
+            encode_checked(encode_rows, train.take(chosen)),
             split.train.y[chosen],
-            encode_rows(as_table(split.validation.features)).array,
+            encode_checked(encode_rows, as_table(split.validation.features)),
             split.validation.y,
             split.task,
         )

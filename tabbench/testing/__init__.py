@@ -9,16 +9,16 @@ In a plugin's own tests::
 From the command line: ``tabbench plugins check noise``.
 """
 
-from tabbench.testing.subject import CheckFailed, Skipped, Subject
+from tabbench.testing.subject import CheckFailed, CheckSkipped, Subject
 from tabbench.testing.tables import make_labels, make_table
-from tabbench.testing.verdicts import Check, Verdict, check_plugin, checks_for, parametrize_with_checks
+from tabbench.testing.verdicts import Check, CheckResult, check_plugin, checks_for, parametrize_with_checks
 
 __all__ = [
     "Check",
     "CheckFailed",
-    "Skipped",
+    "CheckResult",
+    "CheckSkipped",
     "Subject",
-    "Verdict",
     "check_plugin",
     "checks_for",
     "make_labels",

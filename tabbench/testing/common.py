@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tabbench.config import Choice, Float, Int, Range, Settings, preset_settings
 from tabbench.errors import TabbenchError, UsageError
-from tabbench.testing.subject import CheckFailed, Skipped, Subject
+from tabbench.testing.subject import CheckFailed, CheckSkipped, Subject
 
 HEAVY = ("torch", "tensorflow", "jax", "scipy", "sklearn", "pandas")
 """Libraries that take long to import; those of boosted trees import some of them."""
@@ -109,16 +109,16 @@ def _generator_states() -> dict[str, object]:
 def check_hook_module_is_light(subject: Subject) -> None:
     """Importing the module with the hooks imports neither torch nor another heavy library."""
     if subject.entry is None:
-        raise Skipped("no installed plugin offers this class")
+        raise CheckSkipped("no installed plugin offers this class")
     if subject.entry.file is not None:
-        raise Skipped("an unpublished file is one module: split it when it becomes a package")
+        raise CheckSkipped("an unpublished file is one module: split it when it becomes a package")
     _require_light(subject.entry.module, "move the class to its own module")
 
 
 def check_config_module_is_light(subject: Subject) -> None:
     """Importing the settings imports no heavy library, where the plugin names their module (``Plugin.config``)."""
     if subject.plugin is None or not subject.plugin.config:
-        raise Skipped("the plugin names no separate module for its settings")
+        raise CheckSkipped("the plugin names no separate module for its settings")
     module, _, name = subject.plugin.config.partition(":")
     _require_light(module, "planning a run would wait for it")
     named = getattr(sys.modules.get(module) or __import__(module, fromlist=[name]), name)
@@ -201,7 +201,7 @@ def check_random_settings_are_valid(subject: Subject) -> None:
     """Settings drawn at random from the search space are valid, or at least a quarter of them are."""
     space = subject.config_class.search_space()
     if not space:
-        raise Skipped("there is nothing to tune")
+        raise CheckSkipped("there is nothing to tune")
     generator = random.Random(0)  # noqa: S311 - nothing secret
     drawn = [draw_settings(space, generator) for _ in range(N_SAMPLES)]
     share = sum(_is_allowed(subject, settings) for settings in drawn) / N_SAMPLES

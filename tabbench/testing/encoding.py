@@ -17,7 +17,7 @@ from tabbench.context import Context
 from tabbench.contracts import SSLMethod
 from tabbench.errors import DeadlineReached
 from tabbench.testing.common import close, require, same, unchanged_generators, unchanged_process, works_or_refuses
-from tabbench.testing.subject import CheckFailed, Skipped, Subject, make_like, temporary_folder
+from tabbench.testing.subject import CheckFailed, CheckSkipped, Subject, make_like, temporary_folder
 from tabbench.testing.tables import make_table
 from tabbench.values import FIRST_LEVEL, UNKNOWN, Representation, Table
 
@@ -66,14 +66,14 @@ def irreproducibility(subject: Subject) -> str:
 def require_deterministic(subject: Subject) -> None:
     """Skip where a difference would say nothing, because encoding is a matter of chance."""
     if indeterminism(subject):
-        raise Skipped(f"cannot be judged: {indeterminism(subject)}")
+        raise CheckSkipped(f"cannot be judged: {indeterminism(subject)}")
 
 
 def require_comparable(subject: Subject) -> None:
     """Skip where a difference would say nothing, because two trainings differ anyway."""
     require_deterministic(subject)
     if irreproducibility(subject):
-        raise Skipped(f"cannot be judged: {irreproducibility(subject)}")
+        raise CheckSkipped(f"cannot be judged: {irreproducibility(subject)}")
 
 
 # The embedding.
@@ -177,7 +177,7 @@ def check_validation_rows_are_not_fitted(subject: Subject) -> None:
     """What is fitted before training (scales, levels, weights) comes from training rows, not from validation rows."""
     require_comparable(subject)
     if not has_untrained(subject):
-        raise Skipped("it has no untrained encoder to look at")
+        raise CheckSkipped("it has no untrained encoder to look at")
     train, validation = subject.table(), subject.table(32, seed=3)
     arrays = []
     for rows in (validation, poison(validation)):
@@ -190,7 +190,7 @@ def check_validation_rows_are_not_fitted(subject: Subject) -> None:
 def check_untrained_encoder(subject: Subject) -> None:
     """The untrained control works, gives embeddings of the same shape, and training changes them."""
     if not has_untrained(subject):
-        raise Skipped("the plugin says that it has none (untrained=False)")
+        raise CheckSkipped("the plugin says that it has none (untrained=False)")
     table = subject.table()
     method = subject.make()
     method.initialise(table, Context())
@@ -347,7 +347,7 @@ def check_unseen_categories(subject: Subject) -> None:
     """A category not seen in training works, or is refused by name."""
     rows = copy_of(subject.table(8, seed=1))
     if not rows.schema.categorical:
-        raise Skipped("it takes no categories")
+        raise CheckSkipped("it takes no categories")
     rows.categorical[:4] = UNKNOWN
     _try(subject, subject.table(), rows)
 

@@ -19,7 +19,7 @@ from tabbench.contracts.job import content_key
 from tabbench.running.executors import nest
 from tabbench.running.rehearsal import RehearsalPayload
 from tabbench.testing.common import require
-from tabbench.testing.subject import Skipped, Subject
+from tabbench.testing.subject import CheckSkipped, Subject
 
 START = 180.0
 """Seconds in which a first job must have started: a cluster may have to find a place first."""
@@ -207,7 +207,7 @@ def check_close_leaves_nothing_behind(subject: Subject) -> None:
     subject._memory.pop("stage")
     on.close()
     if node not in ("", socket.gethostname()) and not psutil.pid_exists(pid):
-        raise Skipped(f"the job ran on {node}: what is left there cannot be seen from here")
+        raise CheckSkipped(f"the job ran on {node}: what is left there cannot be seen from here")
     end = time.monotonic() + 30
     while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
         require(time.monotonic() < end, f"process {pid} of a job is still there 30 s after close")

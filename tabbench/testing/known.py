@@ -24,7 +24,7 @@ from tabbench.results.tabulate import tabulate_records
 from tabbench.running.display import QuietDisplay
 from tabbench.running.driver import run_plan
 from tabbench.running.request import Conditions, plan_request, read_request
-from tabbench.testing.verdicts import Verdict
+from tabbench.testing.verdicts import CheckResult
 
 Answer = Literal["no gain", "gain", "chance"]
 SPLITS = 5
@@ -47,8 +47,8 @@ def check_known(
     kind: str | None = None,
     settings: Settings | None = None,
     files: Iterable[Path | str] = (),
-    on_verdict: Callable[[Verdict], None] = lambda verdict: None,
-) -> list[Verdict]:
+    on_verdict: Callable[[CheckResult], None] = lambda verdict: None,
+) -> list[CheckResult]:
     """Run a method or a model on every table whose answer is known, and judge what came out.
 
     Args:
@@ -73,7 +73,7 @@ def check_known(
             promise = LEARNS if entry.kind == "model" and answer == "no gain" else PROMISES[answer]
             passed, note = judge(entry.name if entry.kind == "ssl" else None, answer, selection)
             seconds = time.perf_counter() - started
-            verdict = Verdict(table, promise, "passed" if passed else "failed", note, seconds)
+            verdict = CheckResult(table, promise, "passed" if passed else "failed", note, seconds)
             on_verdict(verdict)
             verdicts.append(verdict)
     return verdicts

@@ -7,7 +7,7 @@ from pathlib import Path
 from tabbench.contracts import LoadedData
 from tabbench.errors import DataError
 from tabbench.testing.common import require, unchanged_generators
-from tabbench.testing.subject import Skipped, Subject, temporary_folder
+from tabbench.testing.subject import CheckSkipped, Subject, temporary_folder
 
 
 def load(subject: Subject) -> LoadedData:
@@ -16,7 +16,7 @@ def load(subject: Subject) -> LoadedData:
         try:
             loaded = subject.make().load(Path(folder), offline=True)
         except DataError as refusal:
-            raise Skipped(f"not available without the network: {refusal}") from None
+            raise CheckSkipped(f"not available without the network: {refusal}") from None
     require(isinstance(loaded, LoadedData), f"load gave a {type(loaded).__name__}, not LoadedData")
     found: LoadedData = loaded
     return found

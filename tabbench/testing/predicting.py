@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tabbench.context import Context
 from tabbench.testing.common import close, require, same, unchanged_generators, unchanged_process, works_or_refuses
 from tabbench.testing.encoding import copy_of, join, poison, require_deadline
-from tabbench.testing.subject import Skipped, Subject
+from tabbench.testing.subject import CheckSkipped, Subject
 from tabbench.testing.tables import TaskKind, make_labels, make_table
 from tabbench.values import UNKNOWN, Features, Labelled, Representation, Table, Task
 
@@ -65,7 +65,7 @@ def irreproducibility(subject: Subject) -> str:
 def require_comparable(subject: Subject) -> None:
     """Skip where a difference would say nothing, because two trainings differ anyway."""
     if irreproducibility(subject):
-        raise Skipped(f"cannot be judged: {irreproducibility(subject)}")
+        raise CheckSkipped(f"cannot be judged: {irreproducibility(subject)}")
 
 
 def check_same_seed_same_predictions(subject: Subject) -> None:
@@ -216,7 +216,7 @@ def check_unseen_categories(subject: Subject) -> None:
     """A category not seen in training works, or is refused by name."""
     rows = copy_of(subject.table(8, seed=1))
     if not rows.schema.categorical:
-        raise Skipped("it takes no categories")
+        raise CheckSkipped("it takes no categories")
     rows.categorical[:4] = UNKNOWN
     _try(subject, subject.table(96), rows)
 

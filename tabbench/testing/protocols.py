@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tabbench.context import Context
 from tabbench.contracts import JointMethod, TrainableEncoder
 from tabbench.testing.common import require
-from tabbench.testing.subject import JointLearner, Skipped, Subject, make_like
+from tabbench.testing.subject import CheckSkipped, JointLearner, Subject, make_like
 from tabbench.testing.tables import make_labels
 from tabbench.values import Labelled, Representation, Table, Task
 
@@ -25,7 +25,7 @@ def check_trainable_encoder(subject: Subject) -> None:
     import torch
 
     if not _says_finetune(subject, "trainable_encoder"):
-        raise Skipped("the plugin says that its encoder cannot be fine-tuned (finetune=False)")
+        raise CheckSkipped("the plugin says that its encoder cannot be fine-tuned (finetune=False)")
     table = subject.table()
     method = subject.train(table)
     wanted = subject.embed(table, method)
@@ -48,7 +48,7 @@ def check_trainable_encoder(subject: Subject) -> None:
 def check_model_trains_an_encoder(subject: Subject) -> None:
     """A model that says so trains an encoder together with itself, and then predicts from raw rows."""
     if not _says_finetune(subject, "finetune"):
-        raise Skipped("the plugin says that it cannot train an encoder (finetune=False)")
+        raise CheckSkipped("the plugin says that it cannot train an encoder (finetune=False)")
     table, held_out = subject.table(64), subject.table(32, seed=99)
     y, task = make_labels(table, "multiclass")
     encoder, layer = _make_encoder(table)
@@ -65,7 +65,7 @@ def check_model_trains_an_encoder(subject: Subject) -> None:
 def check_weights_count(subject: Subject) -> None:
     """A model that says so heeds the weights of rows: labels of weight 0 teach it nothing."""
     if subject.plugin is None or not subject.plugin.weights:
-        raise Skipped("no plugin says that it takes weights (weights=True)")
+        raise CheckSkipped("no plugin says that it takes weights (weights=True)")
     table, held_out = subject.table(128), subject.table(32, seed=99)
     y, task = make_labels(table, "multiclass")
     validation = Labelled(held_out, make_labels(held_out, "multiclass")[0])
@@ -113,7 +113,7 @@ def check_hidden_labels_make_no_difference(subject: Subject) -> None:
     learn = _encodings if subject.kind in ("ssl", "joint_representation") else _predictions
     first, again, second = (learn(subject, table, labels, task) for labels in (y, y.copy(), swapped))
     if not np.array_equal(first, again):
-        raise Skipped("cannot be judged: training twice with the same seed differs")
+        raise CheckSkipped("cannot be judged: training twice with the same seed differs")
     require(np.array_equal(first, second), "labels that are hidden changed what was learned")
 
 

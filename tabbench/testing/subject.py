@@ -45,7 +45,7 @@ class CheckFailed(AssertionError):  # noqa: N818 - a verdict, not a mistake of t
     """A promise was broken; the message says how."""
 
 
-class Skipped(unittest.SkipTest):
+class CheckSkipped(unittest.SkipTest):
     """The promise does not apply, or cannot be judged; pytest takes it as a skip."""
 
 

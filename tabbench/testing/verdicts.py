@@ -18,7 +18,7 @@ from tabbench.testing.listing import REFERENCE_CHECKS, SCHEME_CHECKS
 from tabbench.testing.loading import DATASET_CHECKS
 from tabbench.testing.predicting import MODEL_CHECKS
 from tabbench.testing.protocols import FINETUNED_CHECKS, HIDDEN_LABEL_CHECKS, TRAINABLE_CHECKS
-from tabbench.testing.subject import CheckFailed, Skipped, Subject, find_subject
+from tabbench.testing.subject import CheckFailed, CheckSkipped, Subject, find_subject
 
 if TYPE_CHECKING:
     import pytest
@@ -49,8 +49,8 @@ class Check:
 
     @property
     def promise(self) -> str:
-        """The docstring of the function."""
-        return " ".join((self.function.__doc__ or "").split())
+        """The docstring of the function, for people."""
+        return " ".join((self.function.__doc__ or "").replace("``", "").split())
 
     def __str__(self) -> str:
         return self.name
@@ -60,7 +60,7 @@ class Check:
 
         Raises:
             CheckFailed: the promise is broken; whatever a plugin raises becomes one.
-            Skipped: it does not apply, or cannot be judged.
+            CheckSkipped: it does not apply, or cannot be judged.
         """
         subject = find_subject(plugin)
         subject.note = ""
@@ -71,7 +71,7 @@ class Check:
                 self.function(subject)
             if self.function is check_it_trains:
                 subject.cannot_train = False
-        except (CheckFailed, Skipped):
+        except (CheckFailed, CheckSkipped):
             raise
         except OutOfTime:
             raise CheckFailed(
@@ -88,11 +88,11 @@ class Check:
         if self.function is check_it_trains:
             subject.cannot_train = True  # until it has
         elif subject.cannot_train and self.function not in UNTRAINED_CHECKS:
-            raise Skipped(f"it cannot train: see {check_it_trains.__name__}")
+            raise CheckSkipped(f"it cannot train: see {check_it_trains.__name__}")
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CheckResult:
     """How one check ended."""
 
     check: str
@@ -123,8 +123,8 @@ def check_plugin(
     expected_failures: Mapping[str, str] | None = None,
     files: Iterable[Path | str] = (),
     time_limit: float | None = None,
-    on_verdict: Callable[[Verdict], None] = lambda verdict: None,
-) -> list[Verdict]:
+    on_verdict: Callable[[CheckResult], None] = lambda verdict: None,
+) -> list[CheckResult]:
     """Run all checks of a plugin; if it cannot train, only those that need no training.
 
     Args:
@@ -186,7 +186,7 @@ def _check_reasons(checks: list[Check], expected: Mapping[str, str] | None) -> M
     return expected or {}
 
 
-def _judge(check: Check, subject: Subject, reason: str | None) -> Verdict:
+def _judge(check: Check, subject: Subject, reason: str | None) -> CheckResult:
     started = time.perf_counter()
     status: Status = "passed"
     try:
@@ -194,8 +194,8 @@ def _judge(check: Check, subject: Subject, reason: str | None) -> Verdict:
         note = subject.note
         if reason is not None:
             status, note = "unexpected", f"it passes, but was expected to fail: {reason}"
-    except Skipped as skip:
+    except CheckSkipped as skip:
         status, note = "skipped", str(skip)
     except CheckFailed as failure:
         status, note = ("failed", str(failure)) if reason is None else ("expected", f"{reason} ({failure})")
-    return Verdict(check.name, check.promise, status, note, time.perf_counter() - started)
+    return CheckResult(check.name, check.promise, status, note, time.perf_counter() - started)

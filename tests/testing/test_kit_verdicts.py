@@ -10,7 +10,16 @@ import pytest
 
 from tabbench import Context, Plugin, PluginError, Representation, SSLMethod, State, Table, UsageError
 from tabbench.registry import Entry
-from tabbench.testing import Check, CheckFailed, Skipped, Subject, check_plugin, checks_for, make_labels, make_table
+from tabbench.testing import (
+    Check,
+    CheckFailed,
+    CheckSkipped,
+    Subject,
+    check_plugin,
+    checks_for,
+    make_labels,
+    make_table,
+)
 from tabbench.testing.common import check_config_module_is_light, check_hook_module_is_light, check_it_trains
 from tabbench.testing.subject import find_subject
 from tabbench.values import FIRST_LEVEL
@@ -114,7 +123,7 @@ def test_a_heavy_hook_module_is_found(on_path: Path) -> None:
         check(subject_of("heavy_hooks"))
     with pytest.raises(CheckFailed, match="importing broken_hooks alone fails"):
         check(subject_of("broken_hooks"))
-    with pytest.raises(Skipped):
+    with pytest.raises(CheckSkipped):
         check(Raw)
 
 
@@ -211,7 +220,7 @@ def test_a_plugin_that_cannot_train_is_told_once_with_its_line(tmp_path: Path) -
     subject = find_subject("lost", files=[file])
     with pytest.raises(CheckFailed):
         Check(check_it_trains)(subject)
-    with pytest.raises(Skipped, match="it cannot train: see check_it_trains"):
+    with pytest.raises(CheckSkipped, match="it cannot train: see check_it_trains"):
         checks_for("ssl")[-1](subject)
 
 

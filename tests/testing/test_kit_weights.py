@@ -7,7 +7,7 @@ from testing.broken_models import Ridge
 from tabbench import Context, Labelled, Plugin, Task
 from tabbench.registry import Entry
 from tabbench.testing.protocols import check_weights_count
-from tabbench.testing.subject import CheckFailed, Skipped, Subject
+from tabbench.testing.subject import CheckFailed, CheckSkipped, Subject
 
 
 class WeightedRidge(Ridge):
@@ -35,5 +35,5 @@ def test_a_model_that_only_says_so_fails() -> None:
 
 
 def test_a_model_that_does_not_say_so_is_not_asked() -> None:
-    with pytest.raises(Skipped, match="weights=True"):
+    with pytest.raises(CheckSkipped, match="weights=True"):
         check_weights_count(subject_of(Ridge, weights=False))

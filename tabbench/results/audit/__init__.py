@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tabbench.results.audit.cells import filled_cells
 from tabbench.results.audit.collecting import Collection
-from tabbench.results.audit.findings import Check, Finding, make_finding
+from tabbench.results.audit.findings import Finding, Tripwire, make_finding
 from tabbench.results.audit.levels import chance_level
 from tabbench.results.audit.mapping import ColumnMap, read_mapping
 from tabbench.results.audit.parts import validation_equals_test
@@ -25,7 +25,7 @@ from tabbench.results.audit.sizes import small_test_parts
 from tabbench.results.audit.units import mixed_units
 
 CHECKS = (
-    Check(
+    Tripwire(
         "validation-equals-test",
         "validation equals test",
         "runs",
@@ -33,7 +33,7 @@ CHECKS = (
         "part, so the test score is too good.",
         validation_equals_test,
     ),
-    Check(
+    Tripwire(
         "chance-level",
         "exactly chance level",
         "scores",
@@ -41,7 +41,7 @@ CHECKS = (
         "ranks it compares with a failure.",
         chance_level,
     ),
-    Check(
+    Tripwire(
         "few-distinct-values",
         "too few distinct values over seeds",
         "runs",
@@ -49,7 +49,7 @@ CHECKS = (
         "twice, so there are fewer runs than it seems, and the spread is not that of independent ones.",
         few_distinct_values,
     ),
-    Check(
+    Tripwire(
         "zero-spread",
         "spread of zero",
         "cells",
@@ -57,14 +57,14 @@ CHECKS = (
         "copied. The spread of such a cell was not measured.",
         zero_spread,
     ),
-    Check(
+    Tripwire(
         "small-test-part",
         "test part smaller than the data promise",
         "runs",
         "Scores on a few of the test rows come from a trial run and cannot be compared with scores on all of them.",
         small_test_parts,
     ),
-    Check(
+    Tripwire(
         "mixed-units",
         "mixed units",
         "cells",
@@ -72,7 +72,7 @@ CHECKS = (
         "compared or ranked.",
         mixed_units,
     ),
-    Check(
+    Tripwire(
         "filled-cells",
         "cells that look filled",
         "cells",
@@ -80,7 +80,7 @@ CHECKS = (
         "cells were filled, or results copied under another name.",
         filled_cells,
     ),
-    Check(
+    Tripwire(
         "ranks-do-not-follow",
         "ranks that do not follow from the means",
         "ranks",

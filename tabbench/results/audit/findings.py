@@ -27,7 +27,7 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Check:
+class Tripwire:
     """One thing to look for, in words."""
 
     name: str
@@ -62,7 +62,7 @@ class Finding:
     examples: tuple[Example, ...]
 
 
-def make_finding(check: Check, look: Look) -> Finding:
+def make_finding(check: Tripwire, look: Look) -> Finding:
     """The words of a check with what it found; examples are from different datasets if there are several."""
     seen: dict[str, int] = {}
     places = []
