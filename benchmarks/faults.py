@@ -275,10 +275,8 @@ class Campaign:
 
 def is_training(results: Path, since: float) -> bool:
     """Whether a checkpoint was written after this time: one that is older may be of a training that was killed."""
-    for path in (results / "scratch").glob("*/checkpoint*"):
-        with contextlib.suppress(OSError):
-            if path.stat().st_mtime > since:
-                return True
+    with contextlib.suppress(OSError):  # a folder that is being read goes away when its training ends
+        return any(path.stat().st_mtime > since for path in (results / "scratch").glob("*/checkpoint*"))
     return False
 
 
