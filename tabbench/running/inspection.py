@@ -160,9 +160,13 @@ def curves_of(diagnostics: Mapping[str, Any]) -> dict[str, list[float | None]]:
     """Lists of numbers, one per epoch."""
     found = {}
     for name, values in diagnostics.items():
-        if isinstance(values, list) and len(values) > 1 and all(isinstance(each, (int, float)) for each in values):
+        if isinstance(values, list) and len(values) > 1 and all(_is_number(each) for each in values):
             found[name] = [_short(float(each)) for each in values]
     return found
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def describe_target(split: SplitData, context: Context, name: str) -> TargetShape:

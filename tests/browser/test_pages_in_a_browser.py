@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_records import write_records
+from made_records import scores, write_records
 
 from tabbench.registry import make_registry
 from tabbench.results.formats.scores import score_grid
@@ -61,6 +61,14 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     store = results(folder / "results")
     (folder / "report.html").write_text(make_page(store)[0], encoding="utf-8")
     write_site(make_site([folder / "results"], make_registry()), folder / "site")
+    one_table = [
+        *scores("none", [0.6, 0.61, 0.62]),
+        *scores("tjepa", [0.7, 0.71, 0.72]),
+        *scores("vime", [0.5, 0.6, 0.8]),
+    ]
+    (folder / "single.html").write_text(make_page(write_records(folder / "single", one_table))[0], encoding="utf-8")
+    lost = [{"ssl": "vime", "status": "failed", "error": EVIL, "traceback": EVIL, "score": None, "test": None}]
+    (folder / "failed.html").write_text(make_page(write_records(folder / "failed", lost))[0], encoding="utf-8")
     epochs = [0, 1, 2]
     one: InspectionShape = {
         "ssl": EVIL, "data": "wine", "source": "",
@@ -77,7 +85,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {
         "results": folder / "results", "report": folder / "report.html", "index": folder / "site" / "index.html",
         "method": folder / "site" / "methods" / "tjepa.html", "data": folder / "site" / "data" / "table_0.html",
-        "inspect": folder / "inspect.html",
+        "inspect": folder / "inspect.html", "single": folder / "single.html", "failed": folder / "failed.html",
     }  # fmt: skip
 
 
@@ -120,7 +128,7 @@ class Opened:
 
 
 @pytest.mark.parametrize("viewport", [WIDE, PHONE], ids=["wide", "phone"])
-@pytest.mark.parametrize("name", ["report", "index", "method", "data", "inspect"])
+@pytest.mark.parametrize("name", ["report", "index", "method", "data", "inspect", "single", "failed"])
 def test_a_page_is_quiet_asks_for_nothing_and_never_scrolls_sideways(
     name: str, viewport: dict[str, int], browser: Any, places: dict[str, Path]
 ) -> None:
@@ -133,7 +141,7 @@ def test_a_page_is_quiet_asks_for_nothing_and_never_scrolls_sideways(
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["report", "index", "method", "inspect"])
+@pytest.mark.parametrize("name", ["report", "index", "method", "data", "inspect", "single", "failed"])
 def test_there_is_no_serious_finding_of_accessibility(
     name: str, scheme: str, browser: Any, places: dict[str, Path]
 ) -> None:
@@ -240,6 +248,27 @@ def test_all_charts_are_drawn(browser: Any, places: dict[str, Path]) -> None:
     assert opened.page.locator("#difference figcaption").inner_text().startswith("Friedman p =")
     assert opened.page.locator("#wins td").count() > 50
     assert opened.page.locator("#tuning").is_hidden(), "nothing was tuned"
+
+
+def test_one_dataset_is_told_by_scores_and_winners_instead_of_ranks(browser: Any, places: dict[str, Path]) -> None:
+    opened = Opened(browser, places["single"])
+    assert "Highest accuracy: tjepa + mlp, 0.710 among 3 rows" in opened.page.locator(".verdict").inner_text()
+    ranks = [text.split() for text in opened.page.locator("#board td.rank").all_inner_texts()]
+    assert ranks[0] == ["1.00", "[1.0,", "2.0]"], "three splits make no letters"
+    assert "No rank groups: a row has 3 results" in opened.page.locator("#notes").inner_text()
+    assert opened.page.locator("#difference svg").count() == 0
+    assert "There is one dataset." in opened.page.locator("#difference").inner_text()
+    cells = opened.page.locator("#wins tbody td").all_inner_texts()
+    assert sorted(cells) == sorted(["·"] * 3 + ["won", "lost"] + ["tied"] * 4)
+    whisker = opened.page.locator("#board tbody .mini").first.bounding_box()
+    assert whisker["width"] > 400, "one dataset has the room of many"
+
+
+def test_what_is_not_on_a_page_is_not_in_its_bar(browser: Any, places: dict[str, Path]) -> None:
+    opened = Opened(browser, places["failed"])
+    shown = [link.inner_text() for link in opened.page.locator("nav a").all() if link.is_visible()]
+    assert shown == ["Left out", "Evidence"]
+    assert opened.page.locator("h1").inner_text() == "No result can be shown: the one record was left out."
 
 
 def test_a_row_leads_to_its_command_and_evidence(browser: Any, places: dict[str, Path]) -> None:

@@ -13,12 +13,16 @@ from tabbench.results.page.evidence import table_of
 from tabbench.results.store import Store
 from tabbench.results.writing import write_file
 
+NAMES = {"kl": "KL divergence", "effective_rank": "effective rank", "token_variance": "variance of tokens",
+         "probe": "linear probe"}  # fmt: skip
+"""How metrics are called where their names do not tell."""
+
 
 def make_inspection_page(one: InspectionShape) -> str:
     """Curves, maps, tokens and features of one inspection, in the shape of ``Inspection.to_json``."""
     metrics = one["metrics"]
     last = len(metrics["epoch"]) - 1
-    facts = [f"{name.replace('_', ' ')} {_change(metrics[name], last)}" for name in metrics if name != "epoch"]
+    facts = [f"{NAMES.get(name, name)} {_change(metrics[name], last)}" for name in metrics if name != "epoch"]
     source = f"<li>{escape(one['source'])}</li>" if one.get("source") else ""
     body = (
         f"<h1>{escape(one['ssl'])} on {escape(one['data'])}: how the representation develops</h1>"
@@ -31,7 +35,9 @@ def make_inspection_page(one: InspectionShape) -> str:
 
 def _change(values: list[float | None], last: int) -> str:
     first, end = values[0], values[last]
-    return "-" if first is None or end is None else f"{first:.4g} → {end:.4g}"
+    if first is None or end is None:
+        return "-"
+    return f"{first:.4g} → {end:.4g}" if last else f"{end:.4g}"
 
 
 def _numbers(metrics: dict[str, list[Any]]) -> str:
@@ -39,7 +45,7 @@ def _numbers(metrics: dict[str, list[Any]]) -> str:
     lines = [
         ["-" if value is None else f"{value:.4g}" for value in line] for line in zip(*metrics.values(), strict=True)
     ]
-    table = table_of([name.replace("_", " ") for name in metrics], lines, "Metrics by epoch")
+    table = table_of([NAMES.get(name, name) for name in metrics], lines, "Metrics by epoch")
     return f"<details><summary>The numbers</summary>{table}</details>"
 
 

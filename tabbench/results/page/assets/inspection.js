@@ -1,11 +1,11 @@
 /* How a representation develops: curves, a map with a slider over epochs, tokens, features. */
 const GOOD = {
-  kl: "higher: rows are told apart", distance: "higher: rows are told apart", uniformity: "higher: embeddings spread over the space",
-  probe: "higher: a linear model can read the target", effective_rank: "higher: more directions are used", loss: "lower", token_variance: "higher: features keep their own meaning",
+  kl: "embeddings of different rows differ", distance: "embeddings of different rows lie apart", uniformity: "embeddings spread over the space",
+  probe: "a linear model can read the target", effective_rank: "more directions are used", token_variance: "features keep their own meaning",
 };
 const METRIC_NAMES = { kl: "mean pairwise KL divergence", distance: "mean pairwise distance", uniformity: "uniformity", probe: "linear probe on validation", effective_rank: "effective rank", token_variance: "variance between tokens of a row" };
 const RAMP = ["#3b4cc0", "#5977e3", "#7b9ff9", "#9ebeff", "#c0d4f5", "#d9dce1", "#f2cbb7", "#f7ac8e", "#ee8468", "#d65244", "#b40426"];
-const CLASSES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#8a7a00", "#555555"];
+const CLASSES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#8a7a00", "#808890"];
 function mapColour(target, value) {
   if (target.kind === "number") return RAMP[Math.max(0, Math.min(10, Math.round(value * 10)))];
   return CLASSES[value % CLASSES.length];
@@ -49,7 +49,7 @@ function drawInspection(place, one) {
       { name: one.ssl, xs: epochs, ys: one.metrics[name], colour: "var(--c0)", points: true },
       ...Object.entries(ablation).filter(([, other]) => other[name]).map(([label, other], i) => ({ name: label, xs: other.epoch, ys: other[name], colour: `var(--c${(i + 1) % 8})`, dash: i + 1, points: true, hollow: true })),
     ], { x: "epoch", width: 330, height: 190 });
-    figure.append(h("figcaption", {}, `Better: ${GOOD[name]}.`));
+    figure.append(h("figcaption", {}, `Higher is better: ${GOOD[name]}.`));
     return figure;
   });
   place.append(h("div", { class: "charts" }, figures));
@@ -66,8 +66,8 @@ function drawInspection(place, one) {
       slider.setAttribute("aria-valuetext", caption.textContent);
     };
     slider.addEventListener("input", draw);
-    place.append(h("h3", {}, "Map of the same rows"), h("p", { class: "soft" }, "First two principal components, coloured by the target. Better: rows with similar targets are close together. Move the slider through the epochs."), targetLegend(one.target), h("p", {}, slider, " ", caption), h("div", { class: "pair" }, h("figure", {}, picture), tokens));
+    place.append(h("h3", {}, "Map of the same rows"), h("p", { class: "soft" }, `First two principal components, coloured by the target. It is good if rows with similar targets lie close together.${one.maps.length > 1 ? " The slider moves through the epochs." : ""}`), targetLegend(one.target), h("p", {}, slider, " ", caption), h("div", { class: "pair" }, h("figure", {}, picture), tokens));
     draw();
   }
-  if (one.kendall) place.append(heatMap("Kendall's tau: how well rankings of features agree", one.kendall.names, one.kendall.names, one.kendall.values, true), h("p", { class: "soft" }, "1: the same order, 0: nothing in common. Better: the encoder's measures agree with the trees, which have seen the target, more than a random order does."));
+  if (one.kendall) place.append(heatMap("Kendall's tau: how well rankings of features agree", one.kendall.names, one.kendall.names, one.kendall.values, true), h("p", { class: "soft" }, "1: the same order. 0: nothing in common. It is good if the encoder's measures agree with the trees, which have seen the target, more than a random order does."));
 }
