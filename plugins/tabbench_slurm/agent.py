@@ -28,7 +28,7 @@ LAST_WORDS = 60.0
 """Seconds that a job has to write its checkpoint when it must leave."""
 
 NEAR_END = "its SLURM job was near its time limit (slurm.time)"
-TOLD_TO_END = "SLURM ended its job: cancelled, preempted or out of time"
+TOLD_TO_END = "SLURM ended its job (cancelled, preempted, node down or out of time)"
 
 
 class Agent:
@@ -128,6 +128,8 @@ class Agent:
             if "gone" in message:
                 ended = self.restart(message["gone"])
         told = [message for message in messages if "gone" not in message]
+        if self.leaving and any("outcome" in message for message in told):
+            told.append({"gone": self.leaving})  # with the outcome: else the driver might give us the same job again
         if told:
             self.signed = now
             self.outbox.send(told)

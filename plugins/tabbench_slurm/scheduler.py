@@ -84,7 +84,7 @@ class Scheduler:
         """Submit a script; its id."""
         code, out, error = self._run("sbatch", "--parsable", *options, str(script))
         if code:
-            message = " ".join(error.split()).removeprefix("sbatch: error: ")
+            message = "; ".join(line.removeprefix("sbatch: error: ") for line in error.splitlines() if line.strip())
             raise UsageError(f"sbatch refuses {script}: {message}")
         return out.strip().partition(";")[0]
 
