@@ -65,7 +65,7 @@ class MLPPredictor(nn.Module):
         if n_weights > MAX_MLP_WEIGHTS:
             raise UsageError(
                 f"predictor=mlp has {n_weights / 1e9:.1f} billion weights for {n_features} features: "
-                "take predictor=transformer, or a smaller model_dim_hidden or pred_dim_feedforward"
+                "use predictor=transformer, or a smaller model_dim_hidden or pred_dim_feedforward"
             )
         self.weight1 = nn.Parameter(torch.empty(n_features, n_features * h, hidden))
         self.bias1 = nn.Parameter(torch.zeros(n_features, 1, hidden))

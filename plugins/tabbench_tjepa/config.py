@@ -149,7 +149,7 @@ class TJEPAConfig(Config):
         return self
 
     def to_json(self) -> dict[str, Any]:
-        """An option that came later is left out where it is not used: keys of results stay as they were."""
+        """Options added later are left out where they are not used, so that keys of results stay as they were."""
         values = super().to_json()
         return {name: value for name, value in values.items() if name != "ema_time_constants" or value is not None}
 

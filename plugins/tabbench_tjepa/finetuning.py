@@ -1,4 +1,4 @@
-"""T-JEPA's encoder as a network that goes on learning with labels."""
+"""T-JEPA's encoder as a network that continues to learn, with labels."""
 
 from __future__ import annotations
 

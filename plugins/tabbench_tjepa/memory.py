@@ -48,7 +48,7 @@ def _predictor_tokens(config: TJEPAConfig, d: int, sizes: tuple[int, int]) -> in
 
 
 def _bytes_per_row(config: TJEPAConfig, d: int, sizes: tuple[int, int]) -> int:
-    """An upper estimate of what a row's activations take until its gradients are known."""
+    """Upper estimate of the memory of a row's activations until its gradients are known."""
     n_ctx = d if config.masking == "zero" else sizes[0]
     tokens = _predictor_tokens(config, d, sizes)
     predictor = _bytes_per_token(

@@ -67,7 +67,7 @@ def train(method: TJEPA, table: Table, context: Context) -> dict[str, Any]:
 
 
 class Work:
-    """What one pretraining works with: its rows on the device, its generators, the loss of a batch."""
+    """The parts of one pretraining: its rows on the device, its generators, the loss of a batch."""
 
     def __init__(self, method: TJEPA, table: Table, context: Context) -> None:
         self.method, self.config = method, method.config
@@ -136,7 +136,7 @@ class Work:
         return rows if is_there else rows.send_to(self.method.device)
 
     def _draw_sample(self, generator: torch.Generator) -> TokenRows:
-        # A quarter of the rows at most: watching must stay cheap beside an epoch of a small table.
+        # A quarter of the rows at most: watching must stay cheap compared with an epoch of a small table.
         n = len(self.rows)
         size = min(n, SAMPLE_ROWS, max(n // 4, 64))
         return self._take(torch.randperm(n, generator=generator, device=generator.device)[:size])
@@ -155,7 +155,7 @@ def compiled(networks: TJEPANetworks) -> Callable[..., Tensor]:
 
 
 def choose_batch_size(n_rows: int) -> int:
-    """The paper's 512 rows, but at least 16 steps an epoch and 32 rows a step: small tables need steps, too."""
+    """The paper's 512 rows, but at least 16 steps per epoch and 32 rows per step: small tables also need steps."""
     return min(512, max(n_rows // 16, 32))
 
 

@@ -14,7 +14,7 @@ FITTED_ROWS = 10_000
 MAX_WIDTH = 8192
 """Numbers per row up to which the eigenvectors of their covariance are worth computing."""
 LEAST_VARIANCE = 1e-6
-"""Directions of less variance than this share of the largest one are left out: they would be noise blown up."""
+"""Directions of less variance than this share of the largest one are left out: they would only amplify noise."""
 
 
 class Whitening(nn.Module):
@@ -43,9 +43,9 @@ class Whitening(nn.Module):
 
 
 def check_width(d: int, h: int) -> None:
-    """Raise ``DataError`` where whitening would be too much work."""
+    """Raise ``DataError`` if whitening would take too much work."""
     if d * h > MAX_WIDTH:
         raise DataError(
             f"whiten=pca works up to {MAX_WIDTH:,} numbers per row, and {d} features of width {h} are {d * h:,}: "
-            "take a smaller model_dim_hidden, or whiten=none"
+            "use a smaller model_dim_hidden, or whiten=none"
         )

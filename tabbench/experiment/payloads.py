@@ -156,7 +156,7 @@ class Shape(pydantic.BaseModel):
 
     @classmethod
     def of(cls, manifest: Manifest, rows: int) -> Self:
-        """Of a table, with so many of its rows."""
+        """The shape of a table, limited to ``rows`` rows."""
         return cls(
             rows=rows,
             n_numeric=manifest.n_numeric,
@@ -177,7 +177,7 @@ class CalibratePayload(pydantic.BaseModel):
     finetune: bool = False
     """Train the encoder of ``plugin`` together with the model."""
     encoder: Address | None = None
-    """Train on what this method, as initialised, makes of the rows."""
+    """Train on the output of this method's untrained encoder."""
     seed: int = 0
     store: str = ""
     cache: str = ""

@@ -42,7 +42,7 @@ def check_spec(spec: Spec, registry: Registry) -> None:
         raise unknown("metric", spec.metric, metrics)
     if spec.metric == "ece":
         raise UsageError(
-            "--metric ece cannot drive a run: giving every row the shares of the classes would be perfect. "
+            "--metric ece cannot drive a run: predicting the class frequencies for every row would be perfect. "
             "Use log_loss; 'tabbench table --metric ece' shows it"
         )
     models, arms = choose_all(spec, registry)
@@ -63,10 +63,10 @@ def make_plan(spec: Spec, registry: Registry, manifests: Sequence[Manifest]) -> 
     plan = Plan()
     kinds = {manifest.task == "regression" for manifest in manifests}
     if spec.metric and not any(is_metric_of(spec.metric, regression=kind) for kind in kinds):
-        wanted = "numbers" if spec.metric in REGRESSION_METRICS else "classes"
-        raise UsageError(f"--metric {spec.metric} needs a target of {wanted}, and no table of this run has one")
+        wanted = "a numeric target" if spec.metric in REGRESSION_METRICS else "a target with classes"
+        raise UsageError(f"--metric {spec.metric} needs {wanted}, and no table of this run has one")
     if spec.class_weights and kinds == {True}:
-        raise UsageError("--class-weights needs a target of classes, and no table of this run has one")
+        raise UsageError("--class-weights needs a target with classes, and no table of this run has one")
     for manifest in manifests:
         models, arms = choose_all(spec, registry, manifest.name)
         for split in range(spec.rule.count(spec.splits, manifest.n_folds)):
@@ -102,7 +102,7 @@ class _Place:
         data = {"key": self.manifest.key}
         if self.spec.rule.kind == "server" and self.manifest.folds is not None:
             data["folds"] = self.manifest.folds.key
-        usual = set() if rows.weights else {"weights"}  # keys are as they were before there were weights
+        usual = set() if rows.weights else {"weights"}  # keys stay as they were before weights existed
         self.where: Identity = {"data": data, "split": rows.model_dump(exclude=usual)}
         self.common: dict[str, Any] = {"manifest": self.manifest, "split": rows, "threads": self.spec.threads}
         self.weighting = self.spec.weighting.on(self.manifest.task)
@@ -385,5 +385,5 @@ def metric_of(spec: Spec, manifest: Manifest) -> str:
 
 
 def rows_limit_of(spec: Spec, manifest: Manifest) -> int | None:
-    """How many rows of a table are taken; None for all, also where it has no more than were asked for."""
+    """How many rows of a table are used; None if all are, or if it has no more than requested."""
     return spec.rows if spec.rows is not None and spec.rows < manifest.rows else None

@@ -31,7 +31,7 @@ class Configured:
     space: Mapping[str, Range] = field(default_factory=dict)
     """What the tuner may change, unless pinned."""
     searched: Mapping[str, Any] = field(default_factory=dict)
-    """Ranges that a preset has put in place of the plugin's own, as they are written."""
+    """Search ranges of a preset that replace the plugin's own, as written."""
 
     def tuned(self, *, raw: bool, finetune: bool = False) -> frozenset[str]:
         """What the tuner may change: settings that are not pinned and have an effect on these features."""
@@ -213,7 +213,7 @@ def describe_overrides(*configured: Configured | None) -> str:
 
 
 def default_preset(data: Iterable[str], registry: Registry, budget: float | None = None) -> Preset:
-    """``quick`` for a first look: on tables that are there for it, or in less than an hour; else ``standard``."""
+    """``quick`` for a first look, on demo tables or with a budget below an hour; otherwise ``standard``."""
     if budget is not None and budget < AN_HOUR:
         return "quick"
     demo = {DEFAULT_DATA, *(entry.name for entry in registry.groups().get(DEFAULT_DATA, []))}

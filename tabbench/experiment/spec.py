@@ -30,7 +30,7 @@ Entries = dict[str, Any]
 
 
 class Budgets(TypedDict):
-    """What a preset decides of a run."""
+    """What a preset decides about a run."""
 
     splits: int
     seeds: int
@@ -47,7 +47,7 @@ PRESETS: dict[Preset, Budgets] = {
 """Budgets of a run. Plugins may have presets of the same names for their own settings, such as epochs."""
 
 MOST = 10_000
-"""Limit on splits, seeds and trials: more is a typo, and a plan that fits no memory."""
+"""Limit on splits, seeds and trials: more is a typo, and the plan would not fit in memory."""
 
 
 class Spec(pydantic.BaseModel):

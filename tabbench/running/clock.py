@@ -19,11 +19,11 @@ Kin = tuple[str, ...]
 Prior = Callable[[Step], float | None]
 """Seconds that one job of a step may take, from what is known before the run; None if nothing is."""
 USUAL = 4
-"""Trainings that stop early usually end after so many times their patience."""
+"""Trainings that stop early usually end after this many times their patience."""
 TRUST = 3.0
-"""At most by this factor is the prior corrected by how it did on jobs that have ended."""
+"""The largest factor by which finished jobs may correct the prior."""
 BASE = 5000
-"""Table cells that take as long as what every job does, whatever its table."""
+"""Table cells that take as long as the fixed part of every job."""
 
 
 @dataclass
@@ -102,7 +102,7 @@ class Clock:
                 self.pending[kins[step.key]].count += 1
 
     def trials_left(self, study: Step, count: int) -> None:
-        """So many trials of a study have not begun."""
+        """Set how many trials of a study have not begun."""
         before = self._studies.get(study.key, 0)
         self._studies[study.key] = count
         self.pending.setdefault(kinship(study)[0], Pending(study)).count += count - before

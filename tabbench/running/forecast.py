@@ -31,7 +31,7 @@ from tabbench.running.todo import urgency, what_to_do
 CALIBRATE = "calibrate"
 """The kind of a measurement."""
 PER_JOB = 0.3
-"""Seconds that a job takes beside its training."""
+"""Seconds that a job takes on top of its training."""
 TRAINING = 0.8
 """Share of rows that are for training."""
 CALIBRATION_SECONDS = 120.0

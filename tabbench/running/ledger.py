@@ -17,7 +17,7 @@ from tabbench.running.signs import Signs
 
 @dataclass
 class Ledger:
-    """Enters ends: a result gets its record; what waited for a step may start, or fails or is left out with it."""
+    """Records how steps end: writes records, and starts, fails or leaves out what waited for them."""
 
     plan: Plan
     store: Store
@@ -32,7 +32,7 @@ class Ledger:
     """Steps that the budget does not allow, and why."""
 
     def finish(self, step: Step, outcome: Outcome) -> None:
-        """A step has run to its end, good or bad."""
+        """A step has ended, well or not."""
         if outcome.status != "ok":
             self.failed[step.key] = outcome
         if step.planned is not None:
@@ -88,7 +88,7 @@ class Ledger:
         self.signs.finished(step, outcome)
 
     def _write(self, step: Step, outcome: Outcome) -> Outcome:
-        """Write the record of a result; the outcome with what the studies before it add."""
+        """Write the record of a result; returns its outcome, with the flags of the studies before it."""
         assert step.planned is not None
         found = self.decisions.tuning_of(step)
         tuning = {**outcome.result.get("tuning", {}), **{part: each.model_dump() for part, each in found.items()}}

@@ -218,7 +218,7 @@ class Reports:
         self.scores: list[tuple[int, float]] = []
         try:
             told: list[tuple[int, int, float]] = json.loads(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError):  # nothing was told, or a power cut took it: a checkpoint goes with it
+        except (OSError, ValueError):  # nothing was reported, or a power cut took it, and the checkpoint with it
             told = []
         self.told = {step: (step, total, value) for step, total, value in told}
         for step, total, value in self.told.values():
@@ -282,7 +282,7 @@ def fit(payload: FitPayload, store: Store, context: Context, surroundings: Surro
     split = open_job_split(payload)
     features = open_features(payload, store, split)
     addresses = [each for each in (payload.model, payload.joint, payload.method) if each is not None]
-    for address in addresses:  # what a plugin imports is no part of its training
+    for address in addresses:  # importing a plugin is not part of its training
         load_class(address)
     reset_peak_memory()
     started = time.perf_counter()

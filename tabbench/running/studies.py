@@ -96,7 +96,7 @@ class OpenStudy:
             self.outcomes[step.key] = known or Outcome(record.status, {"value": trial.value})
 
     def _stored(self, key: str) -> Record | None:
-        """The finished record of a trial, if it had the threads that are asked for now."""
+        """The finished record of a trial, if it ran with the threads requested now."""
         record = self.store.record(key)
         if record is None or (record.environment is not None and record.environment.threads):
             return record
@@ -104,7 +104,7 @@ class OpenStudy:
 
     @functools.cached_property
     def _had_other_threads(self) -> bool:
-        """Whether version 0.1.0 ran this study with other threads. Its trials do not tell that, but its results do."""
+        """Whether version 0.1.0 ran this study with other threads. Its results tell, its trials do not."""
         return any(
             not record.is_done and self.step.key in {each.study for each in (record.tuning or {}).values()}
             for record in self.store.records()
@@ -171,7 +171,7 @@ class OpenStudy:
         return None
 
     def put_back(self, step: Step) -> None:
-        """Another driver works on the same job: its result is looked for later."""
+        """Another driver works on the same job: look for its result later."""
         self._delayed.append(step)
 
     def is_stored(self, step: Step) -> bool:

@@ -105,7 +105,7 @@ class Study:
 
     @property
     def given_up(self) -> list[int]:
-        """Numbers of the trials that ended by how they were run: what their settings are worth is not known."""
+        """Trials that ended because of how they were run (killed, lost): their settings were not judged."""
         return [trial.number for trial in self.trials if trial.finished and trial.status not in FINAL]
 
     def may_propose(self) -> bool:
@@ -169,7 +169,7 @@ class Study:
         """What Optuna may know when it proposes trial ``number``: earlier batches, and what else this one proposed."""
         import optuna
 
-        optuna.logging.set_verbosity(optuna.logging.ERROR)  # its lines are not ours
+        optuna.logging.set_verbosity(optuna.logging.ERROR)  # Optuna prints lines of its own
         study = optuna.create_study(direction="maximize", sampler=make_sampler("random", 0))
         states = {"ok": optuna.trial.TrialState.COMPLETE, "pruned": optuna.trial.TrialState.PRUNED}
         for trial in self.trials:

@@ -21,10 +21,10 @@ HEAVY = ("torch", "tensorflow", "jax", "scipy", "sklearn", "pandas")
 """Libraries that take long to import; those of boosted trees import some of them."""
 N_SAMPLES = 200
 MIN_VALID_SHARE = 0.25
-"""A tuner that must discard more of its proposals searches little."""
+"""A tuner that discards more of its proposals hardly searches."""
 CANARY = 727_272_727
 MIN_WORDS = 4
-"""Fewer words cannot help a user."""
+"""A refusal in fewer words does not help a user."""
 
 
 def require(condition: bool | np.bool_, message: str) -> None:

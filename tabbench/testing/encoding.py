@@ -64,13 +64,13 @@ def irreproducibility(subject: Subject) -> str:
 
 
 def require_deterministic(subject: Subject) -> None:
-    """Skip where a difference would say nothing, because encoding is a matter of chance."""
+    """Skip if a difference would mean nothing because encoding is random."""
     if indeterminism(subject):
         raise CheckSkipped(f"cannot be judged: {indeterminism(subject)}")
 
 
 def require_comparable(subject: Subject) -> None:
-    """Skip where a difference would say nothing, because two trainings differ anyway."""
+    """Skip if a difference would mean nothing because two trainings differ anyway."""
     require_deterministic(subject)
     if irreproducibility(subject):
         raise CheckSkipped(f"cannot be judged: {irreproducibility(subject)}")

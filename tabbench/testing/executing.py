@@ -22,14 +22,14 @@ from tabbench.testing.common import require
 from tabbench.testing.subject import CheckSkipped, Subject
 
 START = 180.0
-"""Seconds in which a first job must have started: a cluster may have to find a place first."""
+"""Seconds within which a first job must start: a cluster may have to find a node first."""
 PATIENCE = 60.0
-"""Seconds in which anything else must have happened."""
+"""Seconds allowed for anything else."""
 LIMITS = Limits(threads=1, device="cpu", timeout=8.0, memory=1536 * 2**20)
 
 
 class Stage:
-    """A running executor, with a record of everything it reported."""
+    """A running executor and everything it has reported."""
 
     def __init__(self, subject: Subject) -> None:
         cls: type[Executor] = subject.load()
@@ -154,12 +154,12 @@ def check_cancel_stops_a_job(subject: Subject) -> None:
 
 
 def check_a_crash_costs_one_job(subject: Subject) -> None:
-    """A job whose process dies ends as ``killed`` or ``lost``; those beside it and after it run."""
+    """A job whose process dies ends as ``killed`` or ``lost``; other jobs, then and later, still run."""
     on = stage(subject)
     jobs = [on.job(then="crash"), on.job(epochs=10, seconds=0.1), on.job()]
     crashed, beside, after = on.run(*jobs)
     require(crashed.status in ("killed", "lost"), f"it ended as {crashed.status}")
-    require(bool(crashed.error), "nothing is said about why")
+    require(bool(crashed.error), "the outcome gives no reason")
     require((beside.status, after.status) == ("ok", "ok"), f"the others ended as {beside.status} and {after.status}")
 
 

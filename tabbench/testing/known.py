@@ -30,15 +30,15 @@ Answer = Literal["no gain", "gain", "chance"]
 SPLITS = 5
 FEW_LABELS = "50"
 PROBE = "linear"
-"""The model that looks at what a method makes of the rows."""
+"""The model that is trained on a method's representation."""
 CHANCE = 0.5
-"""Accuracy of a coin."""
+"""Accuracy of guessing."""
 PROMISES: Mapping[Answer, str] = {
-    "no gain": "It adds nothing to raw features where columns have nothing to do with each other.",
-    "gain": f"Training the encoder helps with {FEW_LABELS} labels where hidden factors make the columns.",
-    "chance": "It scores no better than chance where labels are coin tosses.",
+    "no gain": "It adds nothing to raw features when columns are independent of each other.",
+    "gain": f"Training the encoder helps with {FEW_LABELS} labels when hidden factors generate the columns.",
+    "chance": "It scores no better than chance when labels are coin tosses.",
 }
-LEARNS = "It learns a label that one column tells."
+LEARNS = "It learns a label that a single column determines."
 
 
 def check_known(

@@ -20,7 +20,7 @@ TASKS: tuple[TaskKind, ...] = ("binary", "multiclass", "regression")
 WIDTH, TOKEN = 6, 4
 EASY_ACCURACY = 0.75
 EASY_ERROR = 0.75
-"""RMSE, as a share of what the mean of the labels would give."""
+"""RMSE, as a share of the RMSE of always predicting the mean."""
 
 
 def as_flat(table: Table) -> Representation:
@@ -63,7 +63,7 @@ def irreproducibility(subject: Subject) -> str:
 
 
 def require_comparable(subject: Subject) -> None:
-    """Skip where a difference would say nothing, because two trainings differ anyway."""
+    """Skip if a difference would mean nothing because two trainings differ anyway."""
     if irreproducibility(subject):
         raise CheckSkipped(f"cannot be judged: {irreproducibility(subject)}")
 
