@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from toys.toy_plugin import InProcess
+from toys.toy_plugin import InProcess as InProcess
 
 from tabbench.cli.app import main
 from tabbench.contracts import Executor
