@@ -271,8 +271,8 @@ def test_tables_that_could_be_confused_are_refused_and_notes_are_told(tmp_path: 
         rows = "\n".join(f"{i},{(i + shift) % 5},{'ab'[i % 2]}" for i in range(60))
         (tmp_path / folder / "t.csv").write_text(f"id,x,y\n{rows}\n")
     (tmp_path / "copy.csv").write_text((tmp_path / "a" / "t.csv").read_text())
-    run = ("run", "--plugin", TOYS, "--executor", "inline", "--ssl", "none", "--model", "nearest", "--preset", "quick")
-    run += ("--results", tmp_path / "results")
+    toys = ("--plugin", TOYS, "--executor", "inline", "--results", tmp_path / "results")
+    run = ("run", "--ssl", "none", "--model", "nearest", "--preset", "quick", *toys)
     a, b, copy = (f"{tmp_path}/{name}:y" for name in ("a/t.csv", "b/t.csv", "copy.csv"))
     for mode in ((), ("--dry-run",)):
         apart = tabbench(*run, "--data", f"{a},{b}", *mode)

@@ -482,8 +482,8 @@ def test_of_files_with_one_name_the_one_with_the_content_is_replayed(tmp_path: P
         (tmp_path / folder).mkdir()
         rows = "\n".join(f"{i % 7},{(i + shift) % 3},{'ab'[i % 2]}" for i in range(60))
         (tmp_path / folder / "t.csv").write_text(f"x,colour,y\n{rows}\n")
-        run = ("run", "--ssl", "none", "--model", "linear", "--preset", "quick", "--offline", "-q", "--plugin", TOYS)
-        run += ("--executor", "inline", "--categorical", "colour")
+        toys = ("--plugin", TOYS, "--executor", "inline", "--categorical", "colour")
+        run = ("run", "--ssl", "none", "--model", "linear", "--preset", "quick", "--offline", "-q", *toys)
         assert tabbench(*run, "--data", f"{tmp_path / folder}/t.csv:y", "--results", results).returncode == 0
     found = [prepare_replay(record, results).spec for record in Store(results).records()]
     assert {Path(spec.data[0]).parent.name for spec in found} == {"a", "b"}
