@@ -38,7 +38,7 @@ def test_a_table_of_another_kind_keeps_its_metric(bench: Bench) -> None:
     "metric, said",
     [
         ("aurok", "Unknown metric 'aurok'. Did you mean: auroc?"),
-        ("ece", "--metric ece cannot drive a run: giving every row the shares"),
+        ("ece", "--metric ece cannot drive a run: predicting the class frequencies"),
         ("mae", "--metric mae needs a numeric target, and no table of this run has one"),
     ],
 )
