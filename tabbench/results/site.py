@@ -161,8 +161,8 @@ RANKED = 15
 INDEX = ("Ranking", "Table", "Gains", "Wins", "Time", "Methods", "Datasets", "Submissions")
 """Parts of the index that its bar names."""
 RATING = (
-    "Elo by a Bradley-Terry fit over datasets, with 95 % intervals by bootstrap: 400 points more are odds of 10 to 1 "
-    "to be better on a dataset. Improvability: by how many percent the best row's error is below this row's."
+    "Elo from a Bradley-Terry fit over datasets, with 95 % bootstrap intervals: 400 points more mean odds of 10 to 1 "
+    "of being better on a dataset. Improvability: how far the best row's error is below this row's, in percent."
 )
 
 
@@ -205,7 +205,7 @@ def _dataset_page(name: str, selection: Selection) -> str:
         f'<h1>{escape(name)}</h1><ul class="facts">{counts}</ul>'
         + section("table", "All rows", board_section(f"Rows on {name}", table))
         + _charts(("scores", "gains", "labels", "curves"))
-        + section("rows", "Rows: how to reproduce each", rows_section(table, selection.records, []))
+        + section("rows", "How to reproduce each row", rows_section(table, selection.records, []))
     )
     return _page(name, body, selection, table)
 
@@ -233,7 +233,7 @@ def _method_page(name: str, selection: Selection, card: str) -> str:
         f'<h1>{escape(name)}</h1>{card}<ul class="verdict">{told}</ul>'
         + section("table", "All rows", board_section(f"Rows of {name}", table))
         + _charts(("gains", "scores", "labels", "curves"))
-        + section("rows", "Rows: how to reproduce each", rows_section(table, selection.records, []))
+        + section("rows", "How to reproduce each row", rows_section(table, selection.records, []))
         + section("environment", "Machines and versions", environment_section(selection.records))
     )
     return _page(name, body, selection, table)

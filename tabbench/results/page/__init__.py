@@ -34,12 +34,13 @@ MORE = ["preset", "rows_limit", "threads", "probe", "task", "config", "plugins",
         "diagnostics", "traceback", "study", "number", "value"]  # fmt: skip
 """Columns that a page needs beside those of a table."""
 CHARTS = {
-    "scores": ("Scores", "Means with 95 % intervals over splits, clipped to the metric's range. No whisker: 1 split."),
+    "scores": ("Scores", "Means with 95 % intervals over splits, cut at the ends of the metric's range. No whisker means "
+               "one split."),
     "gains": ("What self-supervision adds", "Paired differences, split by split, to raw features and to the same "
               "encoder without training."),
     "labels": ("Few labels", "Scores by number of labels. Whiskers: 95 % intervals over splits, cut at the frame."),
-    "difference": ("Which rows differ", "Average ranks, ratings and distances to the best row over datasets; from ten "
-                   "datasets on, a test."),
+    "difference": ("Which rows differ", "Average ranks, ratings and distances to the best row over datasets; with ten "
+                   "datasets or more, a test."),
     "wins": ("Who beats whom", ""),
     "time": ("Score against time", ""),
     "curves": ("Learning curves", ""),
@@ -175,7 +176,11 @@ def _body(
             section("published", "Compared with published results", evidence.published_section(published), lead)
         )
     parts += [
-        section("left-out", "Left out: failures, flags and other tables", evidence.failures_section(failed, table)),
+        section(
+            "left-out",
+            "Left out: failures, flags and records of other tables",
+            evidence.failures_section(failed, table),
+        ),
         _rows(store, selection, table) if table.rows else "",
         section("evidence", "Evidence", _evidence(store, table, shown)),
     ]
@@ -184,7 +189,7 @@ def _body(
 
 def _rows(store: Store, selection: Selection, table: ScoreTable) -> str:
     rows = evidence.rows_section(table, selection.records, experiments_of(store.root))
-    return section("rows", "Rows: how to reproduce each", rows, "Choose a row of the table to open its entry here.")
+    return section("rows", "How to reproduce each row", rows, "Click a row of the table to open its entry here.")
 
 
 def _list(texts: Sequence[str], kind: str) -> str:
@@ -211,7 +216,7 @@ def _evidence(store: Store, table: ScoreTable, shown: list[RecordLine]) -> str:
         evidence.data_section(shown)
         + evidence.notes_section(table.data_notes)
         + (f"<h3>Machines and versions</h3>{evidence.environment_section(shown)}" if shown else "")
-        + "<h3>Experiments as they were resolved</h3>"
+        + "<h3>Resolved experiments</h3>"
         + evidence.experiments_section(store.root / "experiments")
     )
 

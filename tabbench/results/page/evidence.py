@@ -117,7 +117,7 @@ def _row_details(row: Row, records: Records, experiments: Sequence[Experiment], 
     if records:
         first = records[0]
         facts += [
-            ("one record again", f"<code>tabbench replay {escape(first['key'][:12])}</code>"),
+            ("replay a record", f"<code>tabbench replay {escape(first['key'][:12])}</code>"),
             ("plugins", escape(_plugins(first))),
             ("seconds per record", escape(_seconds(records))),
             ("settings", f"<code>{escape(_settings(first))}</code>"),

@@ -45,8 +45,10 @@ class WinMatrix(Generic[R]):
     def rule(self) -> str:
         """When two rows tie."""
         if self.epsilon is None:
-            return "A tie: the interval of the paired difference over splits holds 0. One split: undecided."
-        return f"A tie: errors differ by at most {100 * self.epsilon:g} % of the larger one."
+            return "Tied: the interval of the paired difference over splits contains 0. With one split: undecided."
+        if not self.epsilon:
+            return "Tied: the means are equal."
+        return f"Tied: errors differ by at most {100 * self.epsilon:g} % of the larger one."
 
 
 @dataclass(frozen=True)

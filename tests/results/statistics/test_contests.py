@@ -27,7 +27,9 @@ def test_wins_ties_and_losses_by_the_paired_interval() -> None:
     assert found.tallies["b", "a"] == Tally(wins=1, ties=1, losses=1, undecided=1)
     assert found.tallies["a", "c"] == Tally(wins=1, ties=0, losses=0, undecided=3)
     assert found.tallies["b", "c"] == Tally(wins=0, ties=1, losses=0, undecided=3)
-    assert found.rule == "A tie: the interval of the paired difference over splits holds 0. One split: undecided."
+    assert found.rule == (
+        "Tied: the interval of the paired difference over splits contains 0. With one split: undecided."
+    )
 
 
 def test_wins_ties_and_losses_by_mean_errors() -> None:
@@ -36,7 +38,7 @@ def test_wins_ties_and_losses_by_mean_errors() -> None:
     assert found.tallies["a", "b"] == Tally(wins=2, ties=2, losses=0, undecided=0)
     assert win_matrix(BOARD, epsilon=0.0).tallies["a", "b"] == Tally(wins=3, ties=0, losses=1, undecided=0)
     assert found.tallies["b", "c"] == Tally(wins=0, ties=1, losses=0, undecided=3)
-    assert found.rule == "A tie: errors differ by at most 20 % of the larger one."
+    assert found.rule == "Tied: errors differ by at most 20 % of the larger one."
 
 
 def test_a_rate_counts_ties_half() -> None:

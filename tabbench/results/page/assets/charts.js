@@ -133,7 +133,7 @@ const charts = {
     const worth = (view().labelWorth || []).filter(([r, name]) => rows.includes(r) && !state.off.data.has(name) && view().rows[r].labels !== "100%").slice(0, 40);
     const drawn = unique(rows.map((r) => JSON.stringify([view().rows[r].ssl, view().rows[r].raw ? "" : view().groups[view().rows[r].group].protocol]))).map((key) => JSON.parse(key)).sort((a, b) => byMethod(a[0], b[0]) || (a[1] === b[1] ? 0 : a[1] === "frozen" ? -1 : 1));
     const legend = h("ul", { class: "legend" }, drawn.map(([ssl, protocol]) => { const style = colourOf({ ssl }); return h("li", {}, s("svg", { width: 30, height: 12, "aria-hidden": "true" }, line([[0, 6], [30, 6]], style.colour, dashOf(ssl, protocol), 2), shape(style.shape, 15, 6, style.colour, style.hollow, null, 3.6)), ssl === "none" ? "none (raw features)" : protocol === "frozen" ? ssl : `${ssl}, ${protocol}`); }));
-    place.replaceChildren(legend, chartGrid(columns, figures.slice(0, limit)), figures.length > limit ? h("p", {}, h("button", { type: "button", onclick: all }, `Show all ${figures.length} charts`)) : "", worth.length ? h("details", {}, h("summary", {}, "What pretraining is worth in labels"), h("ul", {}, worth.map(([r, name, text]) => h("li", {}, `${fullName(view().rows[r])} on ${name}: raw features need ${text} labels to reach the same.`)))) : "");
+    place.replaceChildren(legend, chartGrid(columns, figures.slice(0, limit)), figures.length > limit ? h("p", {}, h("button", { type: "button", onclick: all }, `Show all ${figures.length} charts`)) : "", worth.length ? h("details", {}, h("summary", {}, "What pretraining is worth in labels"), h("ul", {}, worth.map(([r, name, text]) => h("li", {}, `${fullName(view().rows[r])} on ${name}: raw features need ${text} labels to do as well.`)))) : "");
     return true;
   },
   difference: (place) => byGroup(place, shownGroups(() => true), (g) => {
@@ -144,7 +144,7 @@ const charts = {
         return items.length > 1 && dotPlot(title, items.sort((x, y) => (lower ? x.value - y.value : y.value - x.value)), width, unit, false, bounds);
       };
       const figures = [plot("Average rank", "average rank: 1 is best", (r) => view().rows[r].rank, true, [1, Infinity]), plot("Rating", "Elo: higher is better", (r) => group.elo[r], false), plot("Distance to the best row", "improvability, % of the error: 0 is best", (r) => [group.improvability[r]], true)].filter(Boolean);
-      return [methodLegend(shown), chartGrid(columns, figures), h("p", { class: "soft" }, "Whiskers: 95 % bootstrap intervals over datasets and splits. 400 points of rating are odds of 10 to 1 to be better on a dataset. Ranks are among all rows of the group."), differenceChart(place, group.difference)];
+      return [methodLegend(shown), chartGrid(columns, figures), h("p", { class: "soft" }, "Whiskers: 95 % bootstrap intervals over datasets and splits. 400 points of rating mean odds of 10 to 1 of being better on a dataset. Ranks are among all rows of the group."), differenceChart(place, group.difference)];
   }),
   wins: (place) => byGroup(place, shownGroups((group) => group.wins.rows.length > 1), (g) => {
       const group = view().statistics[g], rows = group.wins.rows, names = rows.map((r) => fullName(view().rows[r]));
