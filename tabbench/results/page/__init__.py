@@ -34,7 +34,7 @@ MORE = ["preset", "rows_limit", "threads", "probe", "task", "config", "plugins",
         "diagnostics", "traceback", "study", "number", "value"]  # fmt: skip
 """Columns that a page needs beside those of a table."""
 CHARTS = {
-    "scores": ("Scores", "Means with 95 % intervals over splits, cut at the ends of the metric's range. No whisker means "
+    "scores": ("Scores", "Means with 95 % intervals over splits, cut at the ends of the metric's range. No whisker: "
                "one split."),
     "gains": ("What self-supervision adds", "Paired differences, split by split, to raw features and to the same "
               "encoder without training."),
