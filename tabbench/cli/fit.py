@@ -90,28 +90,17 @@ def fit(
 def _fit_record(
     start: str, results: Path, data: str | None, plugins: list[Path], device: str, offline: bool, as_recorded: bool
 ) -> Pipeline:
-    from tabbench.cli.show import find_record
-    from tabbench.data.gather import find_data
+    from tabbench.cli.show import get_record
     from tabbench.experiment.controls import NONE, UNTRAINED
     from tabbench.experiment.settings import choose
     from tabbench.results.replay import prepare_replay
     from tabbench.results.store import Store
     from tabbench.running.finalise import fit_as_recorded, fit_pipeline
 
-    stored = find_record(results, start)
-    if stored is None:
-        raise UsageError(f"no record {start!r} in {results}: give at least the first 4 characters of a key")
+    stored = get_record(results, start)
     prepared = prepare_replay(stored, results, plugins, data)
     spec = prepared.spec
-    (manifest,) = find_data(
-        spec.data,
-        prepared.registry,
-        offline=offline,
-        reading=spec.reading,
-        rule=spec.rule,
-        weighting=spec.weighting,
-        say=_say,
-    )
+    (manifest,) = prepared.find_data(offline, _say)
     plan, last = prepared.plan(manifest)
     context = _context(device, stored.environment.threads if stored.environment else 1)
     if as_recorded:

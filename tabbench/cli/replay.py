@@ -35,12 +35,10 @@ def replay(
 
     Exit codes: 0 same, 1 different, 2 cannot be run again (one line says why).
     """
-    from tabbench.cli.show import find_record
+    from tabbench.cli.show import get_record
     from tabbench.results.replay import check_again, differences, prepare_replay
 
-    stored = find_record(results, record)
-    if stored is None:
-        raise UsageError(f"no record {record!r} in {results}: give at least the first 4 characters of a key")
+    stored = get_record(results, record)
     prepared = prepare_replay(stored, results, plugin or [], data)
     print(prepared.command, flush=True)
     if print_only:
@@ -59,7 +57,6 @@ def replay(
 
 def run_again(prepared: "Replay", results: Path, executor: str, settings: "Sequence[str]", offline: bool) -> "Record":
     """The record of a second run, on the same device with the same threads."""
-    from tabbench.data.gather import find_data
     from tabbench.experiment.spec import parse_setting
     from tabbench.results.store import Store
     from tabbench.running.display import make_display
@@ -68,16 +65,7 @@ def run_again(prepared: "Replay", results: Path, executor: str, settings: "Seque
 
     display = make_display(quiet=True, verbose=False)
     spec, before = prepared.spec, prepared.record.environment
-    manifests = find_data(
-        spec.data,
-        prepared.registry,
-        offline=offline,
-        reading=spec.reading,
-        rule=spec.rule,
-        weighting=spec.weighting,
-        say=display.say,
-    )
-    plan, last = prepared.plan(*manifests)
+    plan, last = prepared.plan(*prepared.find_data(offline, display.say))
     assert before is not None
     registry = prepared.registry
     entry = registry.find("executor", executor)

@@ -43,6 +43,14 @@ def show(
         print(f"\n{record.traceback}", file=sys.stderr, end="")
 
 
+def get_record(results: Path, start: str) -> "Record":
+    """The record whose key starts with ``start``; an error if there is none."""
+    record = find_record(results, start)
+    if record is None:
+        raise UsageError(f"no record {start!r} in {results}: give at least the first 4 characters of a key")
+    return record
+
+
 def find_record(results: Path, start: str) -> "Record | None":
     """The record whose key starts with ``start``; an error if there are several."""
     from tabbench.results.store import Store

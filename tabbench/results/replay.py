@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, get_args
 from tabbench.config import PluginSettings
 from tabbench.contracts.split_rule import make_rule
 from tabbench.contracts.weighting import Weighting
-from tabbench.data.sources import resolve_data
+from tabbench.data.gather import find_data
+from tabbench.data.sources import Progress, resolve_data
 from tabbench.errors import TabbenchError, UsageError
 from tabbench.experiment.controls import NONE, UNTRAINED
 from tabbench.experiment.graph import Plan, Step
@@ -70,6 +71,12 @@ class Replay:
         for file in self.files:
             words += ["--plugin", str(file)]
         return shlex.join(words)
+
+    def find_data(self, offline: bool, say: Progress) -> list[Manifest]:
+        """The tables, read as for the record."""
+        spec = self.spec
+        how: dict[str, Any] = {"reading": spec.reading, "rule": spec.rule, "weighting": spec.weighting}
+        return find_data(spec.data, self.registry, offline=offline, say=say, **how)
 
     def plan(self, manifest: Manifest) -> tuple[Plan, Step]:
         """The steps of this record alone, and the last of them.

@@ -1,12 +1,12 @@
 """The loop of every pretraining. What it does for each built-in method is in ``tests/plugins/test_resume.py``."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from harness import Stopping
 from torch import Tensor, nn
 
 from tabbench import Context, DeadlineReached, Pruned, Representation, TabbenchError
@@ -253,18 +253,6 @@ def test_a_loss_that_was_finite_once_is_the_best() -> None:
 
 
 # Checkpoints.
-
-
-@dataclass
-class Stopping(Context):
-    """Ends the training, as a deadline would, when the time is looked at for the ``looks``-th time."""
-
-    looks: int = 0
-
-    def check_deadline(self, where: str) -> None:
-        self.looks -= 1
-        if self.looks == 0:
-            raise DeadlineReached(where)
 
 
 class Wanderer(Point):

@@ -1,7 +1,7 @@
 """Every method that is interrupted in the middle of its training goes on to the bytes of an undisturbed one."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from harness import Stopping
 from tabbench_binrecon.method import BinRecon
 from tabbench_mlp.model import MLPModel
 from tabbench_ptarl.method import PTaRL, PTaRLRepresentation
@@ -51,18 +52,6 @@ CASES: dict[str, Callable[[], SSLMethod | JointMethod]] = {
     "ptarl": lambda: PTaRL(**SMALL, projector_width=16),
 }
 TASK = Task("multiclass", 3)
-
-
-@dataclass
-class Stopping(Context):
-    """Ends the training, as a deadline would, when the time is looked at for the ``looks``-th time."""
-
-    looks: int = 0
-
-    def check_deadline(self, where: str) -> None:
-        self.looks -= 1
-        if self.looks == 0:
-            raise DeadlineReached(where)
 
 
 def labelled(n: int, seed: int) -> Labelled:
