@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tabbench.contracts.metrics import POSITIVE, RANGES
@@ -292,9 +292,3 @@ def label_worth(table: ScoreTable) -> list[list[Any]]:
         for name in table.datasets
         if (id(row), name) in found
     ]
-
-
-def keep_first(items: Iterable[Any], limit: int) -> tuple[list[Any], int]:
-    """The first items, and how many there were."""
-    found = list(items)
-    return found[:limit], len(found)
