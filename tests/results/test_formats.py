@@ -93,7 +93,7 @@ def test_a_table_in_latex_has_the_best_in_bold_and_the_second_underlined(table: 
 def test_a_table_in_html_and_in_a_notebook(table: ScoreTable) -> None:
     text = format_table(table, "html")
     assert text == TableView(table)._repr_html_()
-    assert text.startswith('<table class="tabbench"><thead><tr><th scope="col">SSL</th>')
+    assert text.startswith('<table class="tabbench"><thead><tr><th scope="col" style="text-align: left">SSL</th>')
     assert "<td><b>0.850 ± 0.071 (1)</b></td><td>1.00</td></tr>" in text
 
 

@@ -142,7 +142,11 @@ def _latex_line(texts: list[str], escape: Callable[[str], str]) -> str:
 
 def to_html(grid: Grid) -> str:
     """A table element with its notes, to be set into a page or a notebook."""
-    head = "".join(f'<th scope="col">{escape_html(header)}</th>' for header in grid.headers)
+    left = ' style="text-align: left"'
+    head = "".join(
+        f'<th scope="col"{left if j < grid.names else ""}>{escape_html(header)}</th>'
+        for j, header in enumerate(grid.headers)
+    )
     body = []
     for number, line in enumerate(grid.lines):
         cells = "".join(_html_cell(cell, j < grid.names) for j, cell in enumerate(line))

@@ -136,16 +136,20 @@ const charts = {
     place.replaceChildren(legend, chartGrid(columns, figures.slice(0, limit)), figures.length > limit ? h("p", {}, h("button", { type: "button", onclick: all }, `Show all ${figures.length} charts`)) : "", worth.length ? h("details", {}, h("summary", {}, "What pretraining is worth in labels"), h("ul", {}, worth.map(([r, name, text]) => h("li", {}, `${fullName(view().rows[r])} on ${name}: raw features need ${text} labels to do as well.`)))) : "");
     return true;
   },
-  difference: (place) => byGroup(place, shownGroups(() => true), (g) => {
+  difference(place) {
+    if (view().datasets.length > 1) return byGroup(place, shownGroups(() => true), (g) => charts.differenceOf(place, g));
+    place.replaceChildren(h("p", { class: "soft" }, "There is one dataset. Average ranks, ratings and tests compare rows over several."));
+    return true;
+  },
+  differenceOf(place, g) {
       const group = view().statistics[g], shown = shownRows().filter((r) => view().rows[r].group === g), columns = columnsOf(place, 3), width = roomOf(place, columns);
-      if (view().datasets.length < 2) return h("p", { class: "soft" }, "There is one dataset. Average ranks, ratings and tests compare rows over several.");
       const plot = (title, unit, found, lower, bounds) => {
         const items = shown.filter((r) => found(r) && finite(found(r)[0])).map((r) => { const [value, low, high] = found(r), row = view().rows[r]; return { name: groupName(row), value, low, high, style: colourOf(row), title: `${fullName(row)}: ${figureText(value, 2)}${finite(low) ? ` [${figureText(low, 2)}, ${figureText(high, 2)}]` : ""}` }; });
         return items.length > 1 && dotPlot(title, items.sort((x, y) => (lower ? x.value - y.value : y.value - x.value)), width, unit, false, bounds);
       };
       const figures = [plot("Average rank", "average rank: 1 is best", (r) => view().rows[r].rank, true, [1, Infinity]), plot("Rating", "Elo: higher is better", (r) => group.elo[r], false), plot("Distance to the best row", "improvability, % of the error: 0 is best", (r) => [group.improvability[r]], true)].filter(Boolean);
       return [methodLegend(shown), chartGrid(columns, figures), h("p", { class: "soft" }, "Whiskers: 95 % bootstrap intervals over datasets and splits. 400 points of rating mean odds of 10 to 1 of being better on a dataset. Ranks are among all rows of the group."), differenceChart(place, group.difference)];
-  }),
+  },
   wins: (place) => byGroup(place, shownGroups((group) => group.wins.rows.length > 1), (g) => {
       const group = view().statistics[g], rows = group.wins.rows, names = rows.map((r) => fullName(view().rows[r]));
       const cell = (found, i, j) => {
