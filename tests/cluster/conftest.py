@@ -37,8 +37,6 @@ def _slurm(folder: Path, accounting: bool) -> Iterator[slurm.SlurmCluster]:
 
 @pytest.fixture(scope="module")
 def ray_cluster(short_folder: Path, request: pytest.FixtureRequest) -> Iterator[ray.RayCluster]:
-    if ray.missing():
-        pytest.skip("Ray is not installed: pip install tabbench-ssl[ray]")
     with ray.RayCluster(short_folder / request.node.name / "r") as cluster:
         yield cluster
     assert cluster.daemons.leftovers() == []

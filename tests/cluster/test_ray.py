@@ -7,10 +7,13 @@ from pathlib import Path
 
 import psutil
 import pytest
-from cluster.ray import RayCluster
+from cluster.ray import RayCluster, missing
 from cluster.runs import MANY, RECORDS, Gated, Runs, check_promises, is_gone, records, stable_records, wait_for, within
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(missing()), reason="Ray is not installed: pip install tabbench-ssl[ray]"),
+]
 
 
 @pytest.fixture
