@@ -1,6 +1,7 @@
 """The command line as a user meets it."""
 
 import json
+import re
 import resource
 import subprocess
 import sys
@@ -226,9 +227,14 @@ def test_failures_end_with_code_3_and_the_table_still_prints(tmp_path: Path) -> 
     done = tabbench(*RUN, "--results", tmp_path / "results", "--set", "projection.behave=fail")
     assert done.returncode == 3
     assert "none" in done.stdout
-    reason = "failed: not run: wine/0 pretrain projection"
+    reason = "failed: RuntimeError: the toy was told to fail (toy_plugin.py:"
     assert f"left out: 1 record of projection + nearest on wine: {reason}" in done.stdout
+    assert "(in an earlier step)" in done.stdout
     assert "failed: wine/0 projection + nearest seed 0: not run" in done.stderr
+    (key,) = re.findall(r"the traceback: tabbench show (\w+) --results", done.stderr)
+    shown = tabbench("show", key, "--results", tmp_path / "results")
+    assert json.loads(shown.stdout)["status"] == "failed"
+    assert shown.stderr.endswith("RuntimeError: the toy was told to fail\n"), "line by line, for people"
 
 
 def test_a_device_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
