@@ -103,7 +103,9 @@ def test_a_frame_in_memory_is_data(tmp_path: Path) -> None:
         "none", "nearest", {"churn": (frame, "left")}, preset="quick", results=tmp_path, progress=False, **INLINE
     )
     (record,) = found.records().to_dict("records")
-    assert (record["data"], record["counts"]["test"]) == ("churn", 12)
+    assert (record["data"], record["counts.test"]) == ("churn", 12)
+    assert record["test.accuracy"] == record["score"]
+    assert record["seconds.fit"] > 0
     assert record["score"] > 0.5
 
 

@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING, Any
 from tabbench.errors import UsageError
 from tabbench.results.json_shapes import LeftOut
 from tabbench.results.store import Store
+from tabbench.values import JsonObject
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from tabbench.results.formats import By, Tabular
+
+NUMBERS = ("test", "validation", "counts", "seconds", "encoder_scores")
+"""Fields of several numbers."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +36,15 @@ class Results:
     """Records for which the budget of this run did not suffice: where they belong, and the reason."""
 
     def records(self, trials: bool = False) -> pd.DataFrame:
-        """One row per record, one column per field of ``Record``; with ``trials``, those of tuning too."""
+        """One row per record, one column per field of ``Record``; with ``trials``, those of tuning too.
+
+        Fields with several numbers have a column for each: ``test.accuracy``, ``seconds.fit``, ``counts.train``.
+        """
         import pandas as pd
 
         wanted = None if self.only is None else set(self.only)
         found = [
-            record.to_json()
+            _flat(record.to_json())
             for record in self.store.records()
             if (trials or record.kind == "result") and (wanted is None or record.key in wanted)
         ]
@@ -128,3 +135,12 @@ def open_results(folder: Path) -> Results:
     if not (folder / "records").is_dir():
         raise UsageError(f"{folder} is not a results folder: it has no folder 'records'")
     return Results(Store(folder))
+
+
+def _flat(record: JsonObject) -> JsonObject:
+    """A record with a column for each of its numbers."""
+    flat: JsonObject = {}
+    for name, value in record.items():
+        several = name in NUMBERS and isinstance(value, dict)
+        flat |= {f"{name}.{key}": number for key, number in value.items()} if several else {name: value}
+    return flat
