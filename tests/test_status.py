@@ -137,3 +137,8 @@ def test_records_from_elsewhere_have_no_driver(tmp_path: Path) -> None:
     assert tabbench("status", "--results", tmp_path).stdout == (
         f"{tmp_path}: records: none\nno driver is running here, and none has run here lately\n"
     )
+
+
+def test_a_driver_that_has_just_begun_is_starting(tmp_path: Path) -> None:
+    write(tmp_path, host="n7", executor="", total=0, done=0, started=time.time() + 60)
+    assert lines_about(tmp_path) == [f"n7 {2**22 + 1}, --executor ?: at work for 0.0 s", "  starting"]

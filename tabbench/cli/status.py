@@ -111,6 +111,8 @@ def _driver(told: JsonObject, driver: "Driver", *, resumed: bool) -> list[str]:
     from tabbench.running.clock import duration
 
     lines = [f"{driver.host} {driver.pid}, --executor {driver.executor or '?'}: {_state(told, resumed=resumed)}"]
+    if told["alive"] and not driver.total:
+        return [*lines, "  starting"]
     left = f", about {duration(driver.left)} left" if told["alive"] and driver.left is not None else ""
     lines.append(f"  {driver.done} of {driver.total} steps done, {driver.failed} failed{left}")
     if told["alive"]:
