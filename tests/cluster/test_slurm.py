@@ -26,6 +26,7 @@ from cluster.runs import (
 )
 from cluster.slurm import SlurmCluster
 from harness import tabbench_process
+from tabbench_slurm.scheduler import Scheduler
 
 pytestmark = pytest.mark.slow
 SETTINGS = ("--executor", "slurm", "--jobs", "2", "--set", "slurm.poll=1", "--set", "slurm.memory=1.5")
@@ -194,7 +195,15 @@ def test_a_dry_run_prints_the_script(slurm: Runs, tmp_path: Path) -> None:
     assert not (tmp_path / "results").exists()
 
 
-def test_states_come_from_accounting_where_there_is_any(slurm_with_accounting: SlurmCluster, tmp_path: Path) -> None:
+def test_states_come_from_accounting_where_there_is_any(
+    slurm_cluster: SlurmCluster,
+    slurm_with_accounting: SlurmCluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for cluster, has_accounting in ((slurm_cluster, False), (slurm_with_accounting, True)):
+        monkeypatch.setenv("SLURM_CONF", cluster.variables["SLURM_CONF"])
+        assert Scheduler().has_accounting == has_accounting
     runs = Runs(slurm_with_accounting.variables, *SETTINGS)
     gated = Gated(tmp_path, "wine,diabetes")
     try:
