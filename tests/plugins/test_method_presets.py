@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tabbench.config import preset_settings
 from tabbench.registry import make_registry
 from tabbench.running.tuning import Study
 
@@ -20,9 +21,7 @@ PRESETS = [(entry.kind, entry.name, preset) for entry in BUILT_IN for preset in 
 def settings_of(kind: str, name: str, preset: str) -> dict[str, Any]:
     """The settings of a run with a preset; one of a dataset comes on top of its family."""
     presets = REGISTRY.load_config(REGISTRY.find(kind, name)).presets()
-    settings = {**presets.get(preset.rpartition("-")[0], {}), **presets[preset]}
-    settings.pop("source")
-    return settings
+    return preset_settings({**presets.get(preset.rpartition("-")[0], {}), **presets[preset]})
 
 
 @pytest.mark.parametrize(("kind", "name", "preset"), PRESETS)
