@@ -388,3 +388,15 @@ def test_only_what_could_be_tuned_is_said_to_be(tmp_path: Path, tuning: dict[str
     given = None if tuning is None else dict.fromkeys(tuning, one)
     table = make(tmp_path, [{"ssl": "a", "ssl_trials": 8, "trials": 15, "tuning": given}])
     assert score_notes(table)[0] == f"fidelity quick; {said}; 1 record per cell."
+
+
+def test_a_flag_with_a_remedy_names_it() -> None:
+    item: LeftOut = {
+        "key": "a", "reason": "flagged: test rows also occur in training", "ssl": "none", "model": "mlp",
+        "data": "letter",
+    }  # fmt: skip
+    (line,) = left_out_notes([item])
+    assert line == (
+        "left out: 1 record of none + mlp on letter: flagged: test rows also occur in training; "
+        "run again with --duplicates group, which keeps identical rows on one side"
+    )

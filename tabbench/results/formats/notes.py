@@ -20,6 +20,10 @@ SHORT = 24
 """Longer settings of a row are printed below the table."""
 NOTES = 5
 """How many notes on datasets are printed."""
+REMEDIES = {
+    "test rows also occur in training": "run again with --duplicates group, which keeps identical rows on one side"
+}
+"""What to do about a flag, if something can be done."""
 NAMED = 4
 """How many rows are named for each reason to leave records out."""
 
@@ -176,7 +180,8 @@ def left_out_notes(left_out: Sequence[LeftOut]) -> list[str]:
             places.setdefault(str(item["reason"]), Counter())[place] += 1
     for reason, hit in sorted(places.items(), key=lambda pair: -pair[1].total()):
         names = ", ".join(list(hit)[:NAMED]) + (f" and {len(hit) - NAMED} more" if len(hit) > NAMED else "")
-        lines.append(f"left out: {_records(hit.total())} of {names}: {reason}")
+        remedies = [remedy for flag, remedy in REMEDIES.items() if flag in reason]
+        lines.append(f"left out: {_records(hit.total())} of {names}: {'; '.join([reason, *remedies])}")
     return lines + [f"skipped: {text}" for text in skipped_pairs(left_out)]
 
 
