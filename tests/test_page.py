@@ -18,7 +18,7 @@ from tabbench.results.gains import gains_of
 from tabbench.results.page import make_page
 from tabbench.results.page.document import embedded
 from tabbench.results.page.history import learning_curves, tuning_history
-from tabbench.results.page.verdict import Verdict, make_verdict
+from tabbench.results.page.verdict import Conclusion, make_verdict
 from tabbench.results.selection import select_records
 from tabbench.results.store import Store
 from tabbench.results.tabulate import tabulate, tabulate_records
@@ -117,7 +117,7 @@ def test_the_script_gets_the_numbers_of_the_table(tmp_path: Path) -> None:
     assert [metric["name"] for metric in view["metrics"]] == ["score", "time"]
 
 
-def verdict(tmp_path: Path, records: list[dict[str, Any]]) -> Verdict:
+def verdict(tmp_path: Path, records: list[dict[str, Any]]) -> Conclusion:
     selection = select_records(write_records(tmp_path, records))
     return make_verdict(tabulate_records(selection, ci=True), gains_of(selection))
 

@@ -80,9 +80,9 @@ class PTaRL(JointMethod):
         self.inputs = Inputs(config.scaling).fit(train.features)
         self.objective = Objective(task, train.y)
 
-        def split(part: Labelled) -> Split:
+        def split(part: Labelled) -> Part:
             rows = self.inputs.load(part.features, context.device, context.memory)
-            return Split(len(rows), rows.batch, self.objective.targets(part.y, context.device))
+            return Part(len(rows), rows.batch, self.objective.targets(part.y, context.device))
 
         def make_space(context: Context) -> PrototypeSpace:
             backbone = model.make_backbone(train.features, context)
@@ -132,10 +132,10 @@ class PTaRLRepresentation(NetworkEncoder, JointMethod):
         self.initialise(train.features, context)
         objective = Objective(task, train.y)
 
-        def split(part: Labelled) -> Split:
+        def split(part: Labelled) -> Part:
             assert isinstance(part.features, Table)
             matrix = self.inputs.matrix(part.features, self.device)
-            return Split(len(matrix), matrix.__getitem__, objective.targets(part.y, self.device))
+            return Part(len(matrix), matrix.__getitem__, objective.targets(part.y, self.device))
 
         def make_space(context: Context) -> PrototypeSpace:
             with seeded(context.seed("init")):
@@ -158,7 +158,7 @@ def count_prototypes(n_columns: int, wanted: int | None) -> int:
 
 
 @dataclass(frozen=True)
-class Split:
+class Part:
     """Rows of training or validation, with their labels."""
 
     n_rows: int
@@ -292,8 +292,8 @@ class Stages:
     """Training in two stages; ``make_space`` gives a new untrained network, seeded by its context."""
 
     make_space: Callable[[Context], PrototypeSpace]
-    train: Split
-    validation: Split
+    train: Part
+    validation: Part
     objective: Objective
     config: PTaRLConfig
     identity: tuple[Any, ...]

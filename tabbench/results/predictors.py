@@ -8,7 +8,7 @@ from typing import Any
 
 from tabbench.contracts.metrics import LOWER_IS_BETTER
 from tabbench.results.record import Record
-from tabbench.results.statistics.predictors import HeldOut, Judged, Predictor, hold_out, rate_predictors
+from tabbench.results.statistics.predictors import HeldOut, Judged, RatedScore, hold_out, rate_predictors
 
 WITHIN_METHOD = ("pretext_loss",)
 """Scores whose size means something within one method only."""
@@ -18,7 +18,7 @@ WITHIN_METHOD = ("pretext_loss",)
 class Prediction:
     """The answer of a set of records."""
 
-    predictors: list[Predictor]
+    predictors: list[RatedScore]
     held_out: list[HeldOut]
     results: int
     """Results and trials with label-free scores."""

@@ -20,7 +20,7 @@ SHOWN = 3
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Conclusion:
     """A headline, and sentences that support or limit it."""
 
     headline: str
@@ -31,19 +31,19 @@ class Verdict:
     """Limits to keep in mind."""
 
 
-def make_verdict(table: ScoreTable, gains: GainTable) -> Verdict:
+def make_verdict(table: ScoreTable, gains: GainTable) -> Conclusion:
     """From the rank table with intervals and the gains of the same records."""
     if not table.rows:
         lost = sum(int(item.get("records", 1)) for item in table.left_out if {"key", "records"} & item.keys())
         none = f"No result can be shown: {_all(lost)} left out." if lost else "No results to show yet."
-        return Verdict(none, [], [], [])
+        return Conclusion(none, [], [], [])
     methods = [row for row in gains.rows if not row.is_control]
     alike = SharedSettings(table.rows)
     sentences = [_leader(table, alike)] if len(table.rows) > 1 else []
     ordered = _bundles(methods)
     told = [_method(bundle, gains, alike) for bundle in ordered]
     seen = min(SHOWN, sum(1 for bundle in ordered if bundle[0].row.group == methods[0].row.group))
-    return Verdict(_headline(methods), sentences + told[:seen], told[seen:], _limits(table, methods))
+    return Conclusion(_headline(methods), sentences + told[:seen], told[seen:], _limits(table, methods))
 
 
 def tell(gains: GainTable) -> list[str]:

@@ -34,7 +34,7 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Predictor:
+class RatedScore:
     """How the order of encoders by one score agrees with their order by downstream performance."""
 
     score: str
@@ -75,7 +75,7 @@ def rate_predictors(
     *,
     shuffles: int = SHUFFLES,
     seed: int = 0,
-) -> list[Predictor]:
+) -> list[RatedScore]:
     """Rate each score; the one that agrees most, in either direction, comes first.
 
     Args:
@@ -90,7 +90,7 @@ def rate_predictors(
     return sorted((each for each in found if each is not None), key=lambda each: -abs(each.tau))
 
 
-def hold_out(predictors: Sequence[Predictor]) -> list[HeldOut]:
+def hold_out(predictors: Sequence[RatedScore]) -> list[HeldOut]:
     """For each table: the score that agrees most on the other tables, and how it does here."""
     held = []
     for dataset in dict.fromkeys(name for each in predictors for name in each.by_dataset):
@@ -103,7 +103,7 @@ def hold_out(predictors: Sequence[Predictor]) -> list[HeldOut]:
     return held
 
 
-def _rate(name: str, judged: Iterable[Judged], within_family: bool, shuffles: int, seed: int) -> Predictor | None:
+def _rate(name: str, judged: Iterable[Judged], within_family: bool, shuffles: int, seed: int) -> RatedScore | None:
     groups: dict[tuple[str, Hashable], list[Judged]] = {}
     for each in judged:
         if each.scores.get(name) is not None and math.isfinite(each.quality):
@@ -138,7 +138,7 @@ def _rate(name: str, judged: Iterable[Judged], within_family: bool, shuffles: in
     observed, null = float(average[0]), average[1:]
     low, high = np.quantile(null, [0.025, 0.975]) if len(null) else (math.nan, math.nan)
     beyond = np.sum(np.abs(null) >= abs(observed) - 1e-12)
-    return Predictor(
+    return RatedScore(
         score=name,
         tau=observed,
         low=float(low),
