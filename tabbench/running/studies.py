@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Container, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from tabbench.config import Settings
@@ -185,7 +185,8 @@ class OpenStudy:
         about = PretrainArtefact.read(self.store.open_artefact("pretrain", step.key))
         for epoch, value in about.reports:
             self.report(Event(step.key, epoch, metrics={"probe": value}))
-        return Outcome("ok", {"value": about.probe, "seconds": about.seconds})
+        scores = None if about.scores is None else asdict(about.scores)
+        return Outcome("ok", {"value": about.probe, "seconds": about.seconds, "encoder_scores": scores})
 
     def report(self, event: Event) -> bool:
         """Note what a running trial reports; whether it should be given up."""
