@@ -13,10 +13,11 @@ from tabbench.contracts.job import content_key
 from tabbench.experiment.graph import Step
 from tabbench.experiment.payloads import TuningSummary
 from tabbench.results.locks import Lock
-from tabbench.results.record import Record
+from tabbench.results.record import EncoderScores, Record
 from tabbench.results.store import Store
 from tabbench.running.artefacts import PretrainArtefact, is_made
 from tabbench.running.tuning import BATCH, Study, Trial
+from tabbench.values import JsonObject
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,8 @@ class OpenStudy:
         self.trials.setdefault(step.key, []).append(trial)
         if step.key not in self.outcomes:
             known = self.errors.get(trial.number)
-            self.outcomes[step.key] = known or Outcome(record.status, {"value": trial.value})
+            told = {"value": trial.value, "encoder_scores": _as_json(record.encoder_scores)}
+            self.outcomes[step.key] = known or Outcome(record.status, told)
 
     def _stored(self, key: str) -> Record | None:
         """The finished record of a trial, if it ran with the threads requested now."""
@@ -185,8 +187,8 @@ class OpenStudy:
         about = PretrainArtefact.read(self.store.open_artefact("pretrain", step.key))
         for epoch, value in about.reports:
             self.report(Event(step.key, epoch, metrics={"probe": value}))
-        scores = None if about.scores is None else asdict(about.scores)
-        return Outcome("ok", {"value": about.probe, "seconds": about.seconds, "encoder_scores": scores})
+        told = {"value": about.probe, "seconds": about.seconds, "encoder_scores": _as_json(about.scores)}
+        return Outcome("ok", told)
 
     def report(self, event: Event) -> bool:
         """Note what a running trial reports; whether it should be given up."""
@@ -276,3 +278,7 @@ class OpenStudy:
 def instead_of(step: Step, marks: Sequence[str]) -> Step:
     """The same work on another basis, which ``marks`` name, as a step of its own."""
     return replace(step, key=content_key({"instead_of": step.key, "with": list(marks)}))
+
+
+def _as_json(scores: EncoderScores | None) -> JsonObject | None:
+    return None if scores is None else asdict(scores)
