@@ -12,11 +12,11 @@ from tabbench.results.selection import select_records
 from tabbench.results.statistics.gains import Gain
 
 BRIEF: dict[str, dict[str, Any]] = {
-    "tjepa": {"exp_epochs": 3, "exp_batch_size": 128, "preset": "tiny"},
+    "tjepa": {"exp_epochs": 2, "exp_batch_size": 128, "preset": "tiny"},
     "vime": {"epochs": 10},
     "subtab": {"epochs": 2, "width": 32, "latent": 32},
     "binrecon": {"epochs": 10, "width": 64},
-    "switchtab": {"epochs": 3},
+    "switchtab": {"epochs": 2},
 }
 SPLITS = 3
 RAW, LUCK = 0.63, 0.05
@@ -29,7 +29,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, GainC
     bench = Bench(Path(tmp_path_factory.mktemp("known")), inline=True)
     common: dict[str, Any] = {
         "ssl": list(BRIEF), "model": ["linear"], "controls": ["none", "untrained"], "splits": SPLITS, "set": BRIEF,
-        "rows": 800,
+        "rows": 600,
     }  # fmt: skip
     bench.run(**common, data=["known-independent"])
     bench.run(**common, data=["known-factors"], labels=["50"])
