@@ -22,7 +22,7 @@ from harness import TOYS, Bench, stable, written_records
 from tabbench.results.record import Record
 from tabbench.results.store import Store
 
-ROUNDS = int(os.environ.get("TABBENCH_KILLS", "3"))
+ROUNDS = int(os.environ.get("TABBENCH_KILLS", "2"))
 """TABBENCH_KILLS=20 makes it a longer run with more kills."""
 SEEDS = 2 * ROUNDS
 SLEEPS = {"nearest": {"sleep": 0.3}, "projection": {"sleep": 0.3}}
