@@ -151,12 +151,14 @@ def test_a_detached_driver_outlives_the_login(slurm: Runs, slurm_cluster: SlurmC
     words = slurm.words(["run", "--results", results, *MANY, "--detach", "--set", "slurm.options=--overcommit"])
     terminal, end = os.openpty()
     login = subprocess.Popen(
-        ["setsid", "--ctty", "bash", "-c", f"{shlex.join(words)} && sleep 3600"],
+        ["setsid", "--ctty", "bash", "-c", f"{shlex.join(words)} && echo back && sleep 3600"],
         stdin=end, stdout=end, stderr=end, env={**os.environ, **slurm_cluster.variables},
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # the tests may run below nohup
     )  # fmt: skip
     os.close(end)
     with os.fdopen(terminal, errors="replace") as lines:
         assert next(line for line in lines if line.startswith("driver: SLURM job "))
+        assert next(line for line in lines if line.startswith("back"))
     assert login.wait(60) == -signal.SIGHUP, "the terminal is closed: the login is over"
     wait_for(lambda: len(records(results)) == RECORDS, "all records")
     told = tabbench_process("status", "--results", results)
