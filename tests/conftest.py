@@ -15,12 +15,19 @@ from hypothesis import HealthCheck, settings
 # A busy machine must not fail a test: examples may take their time.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+CACHE: dict[str, str] = {}
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """No test reads or writes the user's cache; all tests of a process share one."""
-    os.environ["TABBENCH_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    os.environ["TABBENCH_CACHE"] = CACHE["folder"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(autouse=True)
+def _same_cache(_own_cache: None) -> None:
+    """Whatever an earlier test did to the environment."""
+    os.environ.setdefault("TABBENCH_CACHE", CACHE["folder"])
 
 
 @pytest.fixture
