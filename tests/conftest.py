@@ -26,8 +26,8 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture(autouse=True)
 def _same_cache(_own_cache: None) -> None:
-    """Whatever an earlier test did to the environment."""
-    os.environ.setdefault("TABBENCH_CACHE", CACHE["folder"])
+    """A job that runs in this process sets the variable, and nobody puts it back."""
+    os.environ["TABBENCH_CACHE"] = CACHE["folder"]
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ import torch
 from harness import Bench
 
 from tabbench.contracts import Limits
+from tabbench.data.cache import cache_dir
 from tabbench.results.store import Store
 from tabbench.running import steps, tripwires
 from tabbench.running.jobs import run_job
@@ -145,7 +146,7 @@ def test_a_leaking_job_is_flagged_and_the_next_one_in_line_is_as_if_alone(bench:
 def test_a_leak_of_pretraining_flags_what_is_trained_on_its_encoder(bench: Bench) -> None:
     flags: dict[str, list[str]] = {}
     for step in bench.plan(controls=["none"], set={"projection": {"behave": "leak"}}).steps.values():
-        outcome = run_job(step.to_job(store=str(bench.store.root)), Limits())
+        outcome = run_job(step.to_job(store=str(bench.store.root), cache=str(cache_dir())), Limits())
         assert outcome.status == "ok", outcome.traceback
         assert bool(outcome.changed) == (step.kind == "pretrain")
         flags[step.label] = outcome.result.get("flags", [])
