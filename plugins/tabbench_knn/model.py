@@ -79,11 +79,11 @@ class KNN(DownstreamModel):
     def _neighbours(self, features: Features, k: int, context: Context | None) -> Tensor:
         """Training rows nearest to each row, ``(rows, k)``, nearest first; ties go to the earlier row."""
         step = max(DISTANCES // len(self.x), 1)
+        lengths = self.x.square().sum(dim=1)
         found = []
         for start in range(0, max(len(features), 1), step):
             some = self._matrix(self._flatten(features.take(slice(start, start + step))))
-            distances = torch.cdist(some, self.x, compute_mode="donot_use_mm_for_euclid_dist")
-            found.append(_smallest(distances, k))
+            found.append(_nearest(some, self.x, lengths, k))
             if context is not None:
                 context.check_deadline("while looking for neighbours")
         return torch.cat(found)
@@ -103,9 +103,29 @@ class KNN(DownstreamModel):
         return matrix
 
 
-def _smallest(distances: Tensor, k: int) -> Tensor:
-    """Columns of the ``k`` smallest entries of each row in ascending order; ties in column order."""
-    values, columns = distances.topk(k, dim=1, largest=False, sorted=True)
-    order = columns.argsort(dim=1, stable=True)
-    values, columns = values.gather(1, order), columns.gather(1, order)
-    return columns.gather(1, values.argsort(dim=1, stable=True))
+def _nearest(rows: Tensor, x: Tensor, lengths: Tensor, k: int) -> Tensor:
+    """Rows of ``x`` nearest to each of ``rows``, nearest first; ties go to the earlier one. ``lengths``: |x|^2.
+
+    Exact distances are slow. So a matrix product gives a lower bound of every squared distance, |a|^2 - 2ab + |b|^2 less
+    all that rounding can add, and only the rows with the smallest bounds are measured. Where a row that was not
+    measured might be among the nearest, all are.
+    """
+    n_candidates = 2 * k + 32
+    if n_candidates >= len(x):
+        return _measure(rows, x).sort(dim=1, stable=True).indices[:, :k]
+    rounding = 8 * (x.shape[1] + 8) * torch.finfo(x.dtype).eps
+    own = rows.square().sum(dim=1, keepdim=True)
+    bounds = torch.addmm(lengths * (1 - rounding), rows, x.T, alpha=-2) + own * (1 - rounding)
+    least = bounds.topk(n_candidates, dim=1, largest=False)
+    candidates = least.indices.sort(dim=1).values
+    distances, order = _measure(rows[:, None], x[candidates])[:, 0].sort(dim=1, stable=True)
+    nearest = candidates.gather(1, order[:, :k])
+    unsure = ~(distances[:, k - 1].square() < least.values.amax(dim=1))  # also where something is not a number
+    if unsure.any():
+        nearest[unsure] = _measure(rows[unsure], x).sort(dim=1, stable=True).indices[:, :k]
+    return nearest
+
+
+def _measure(rows: Tensor, x: Tensor) -> Tensor:
+    """Distances pair by pair, without the cancellation of the product form."""
+    return torch.cdist(rows, x, compute_mode="donot_use_mm_for_euclid_dist")

@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
-from tabbench_knn.model import KNN
+from tabbench_knn.model import KNN, _measure, _nearest
 
 from tabbench import Context, Labelled, Representation, Task
 
@@ -72,3 +73,35 @@ def test_distances_are_held_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = fitted(x, y, x, y, Task("binary", 2), k=3).predict(x)
     monkeypatch.setattr("tabbench_knn.model.DISTANCES", 100)
     np.testing.assert_array_equal(fitted(x, y, x, y, Task("binary", 2), k=3).predict(x), whole)
+
+
+@pytest.mark.parametrize("kind", ["normal", "far from zero", "outliers", "duplicates", "all alike"])
+def test_bounds_leave_out_no_neighbour(kind: str) -> None:
+    """The nearest by bounds are the nearest of all, ties in the order of the rows, however badly products round."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(900, 12, generator=generator)
+    if kind == "far from zero":  # products cancel: nothing can be left out
+        x += 1e4
+    elif kind == "outliers":
+        x[::50] *= 1e3
+    elif kind == "duplicates":
+        x = x[torch.randint(30, (900,), generator=generator)]
+    elif kind == "all alike":
+        x = x[:1].repeat(900, 1)
+    rows = torch.cat([x[::100], torch.randn(20, 12, generator=generator)])
+    expected = _measure(rows, x).sort(dim=1, stable=True).indices
+    for k in (1, 7, 100):
+        assert torch.equal(_nearest(rows, x, x.square().sum(dim=1), k), expected[:, :k])
+
+
+def test_most_rows_are_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.randn(3000, 12, generator=torch.Generator().manual_seed(0))
+    measured = []
+
+    def measure(rows: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
+        measured.append(others.shape[-2])
+        return _measure(rows, others)
+
+    monkeypatch.setattr("tabbench_knn.model._measure", measure)
+    _nearest(x[:50], x, x.square().sum(dim=1), 20)
+    assert measured == [72]
