@@ -106,8 +106,8 @@ class KNN(DownstreamModel):
 def _nearest(rows: Tensor, x: Tensor, lengths: Tensor, k: int) -> Tensor:
     """Rows of ``x`` nearest to each of ``rows``, nearest first; ties go to the earlier one. ``lengths``: |x|^2.
 
-    Exact distances are slow. So a matrix product gives a lower bound of every squared distance, |a|^2 - 2ab + |b|^2 less
-    all that rounding can add, and only the rows with the smallest bounds are measured. Where a row that was not
+    Exact distances are slow. So a matrix product gives a lower bound of every squared distance, |a|^2 - 2ab + |b|^2
+    less all that rounding can add, and only the rows with the smallest bounds are measured. Where a row that was not
     measured might be among the nearest, all are.
     """
     n_candidates = 2 * k + 32
