@@ -132,6 +132,24 @@ def test_flagged_records_are_taken_and_stay_flagged(theirs: Path, tmp_path: Path
     assert [record["flags"] for record in saved(store) if seed_one(record)] == [["constant prediction"]]
 
 
+def test_curves_can_be_left_out_and_nothing_else_is(theirs: Path, tmp_path: Path) -> None:
+    def trained(record: dict[str, Any]) -> None:
+        record["diagnostics"] = {"ssl": {"loss": [0.5, 0.4], "best": 2, "parts": {"mask": [1, 2], "epochs": 2}}}
+
+    folder = copy_of(theirs, tmp_path / "trained", trained)
+    done = CliRunner().invoke(
+        app, ["results", "merge", str(folder), "--results", str(tmp_path / "ours"), "--no-curves"]
+    )
+    assert done.exit_code == 0, done.output
+    wanted = [
+        {**record, "diagnostics": {"ssl": {"best": 2, "parts": {"epochs": 2}}}} for record in saved(Store(folder))
+    ]
+    assert saved(Store(tmp_path / "ours")) == wanted
+    assert verify_results(tmp_path / "ours").findings == []
+    merged = merge_results([folder], Store(tmp_path / "ours"))
+    assert (sum(merged.added.values()), merged.same, merged.refused) == (0, 5, []), "the evidence is still the same"
+
+
 def test_trials_with_other_values_are_refused(theirs: Path, tmp_path: Path) -> None:
     trial = {"schema": 1, "kind": "trial", "key": "c" * 24, "status": "ok", "number": 3, "value": 0.5, "config": {}}
     folders: list[Path] = []

@@ -30,6 +30,9 @@ def results_commands() -> None:
 def merge(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Result folders to take records from.")],
     results: ResultsFolder = DEFAULT_RESULTS,
+    no_curves: Annotated[
+        bool, typer.Option("--no-curves", help="Leave out curves over epochs, to publish small files.")
+    ] = False,
 ) -> None:
     """Merge the records of other result folders, each job once. Untrustworthy records are refused and named.
 
@@ -40,7 +43,7 @@ def merge(
     from tabbench.results.merge import merge_results
     from tabbench.results.store import Store
 
-    merged = merge_results(list(dict.fromkeys(folders)), Store(results))
+    merged = merge_results(list(dict.fromkeys(folders)), Store(results), curves=not no_curves)
     for folder, added in merged.added.items():
         print(f"{folder}: {added} new record(s)")
     notes = [f"{merged.same} already there"]
