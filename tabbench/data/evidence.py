@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tabbench.data.splits import Split
+from tabbench.data.splits import Indices, Split
 
 NOTED_SHARE = 0.01
 FLAGGED_SHARE = 0.05
@@ -24,15 +24,16 @@ class Evidence:
     flags: tuple[str, ...] = ()
 
 
-def judge_split(split: Split, marks: NDArray[np.uint64]) -> Evidence:
+def judge_split(split: Split, marks: NDArray[np.uint64], labelled: Indices | None = None) -> Evidence:
     """Count the test rows that also occur in training, target included, and check that there are enough test rows.
 
     Args:
         split: the parts.
         marks: equal for equal rows; see ``tabbench.data.content.row_marks``.
+        labelled: the training rows that have a label, if not all: a hidden label must not decide what is flagged.
     """
     notes, flags = [], []
-    shared = count_shared(split, marks)
+    shared = count_shared(split.test, split.train if labelled is None else labelled, marks)
     share = shared / max(len(split.test), 1)
     if share >= NOTED_SHARE:
         notes.append(
@@ -46,6 +47,6 @@ def judge_split(split: Split, marks: NDArray[np.uint64]) -> Evidence:
     return Evidence(tuple(notes), tuple(flags))
 
 
-def count_shared(split: Split, marks: NDArray[np.uint64]) -> int:
+def count_shared(test: Indices, train: Indices, marks: NDArray[np.uint64]) -> int:
     """Test rows that are equal to a training row."""
-    return int(np.isin(marks[split.test], marks[split.train]).sum())
+    return int(np.isin(marks[test], marks[train]).sum())

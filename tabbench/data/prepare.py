@@ -118,7 +118,6 @@ def open_split(
         folds = None if folds is None else folds[chosen]
     split = divide(rule, split_seed, frame, y, task.is_regression, folds)
     _check_parts(manifest, split, y)
-    evidence = judge_split(split, marks)
     unlabelled = _open_unlabelled(manifest, rule, frame, split, rows, split_seed)
     row_weights = read_weights(frame, weights)[split.train] if weights else None
     no_features = {*rule.columns, weights} - {""}
@@ -131,6 +130,7 @@ def open_split(
         )
         train_y, validation_y = train_y[labelled.train], validation_y[labelled.validation]
         row_weights = None if row_weights is None else row_weights[labelled.train]
+    evidence = judge_split(split, marks, None if labelled is None else split.train[labelled.train])
     del y
     mean, std = 0.0, 1.0
     if task.is_regression:
