@@ -1,8 +1,11 @@
 """Which label-free score predicts downstream performance: hand-worked orders, scipy, and the shuffled null."""
 
 import json
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -81,12 +84,59 @@ def test_the_predictor_of_a_table_is_chosen_on_the_other_tables() -> None:
 
 
 def record(number: int, ssl: str, score: float, loss: float, **known: object) -> Record:
-    return Record(
-        key=f"{number:024x}", status="ok", ssl=ssl, model="mlp", data="toy", metric="rmse", score=score,
-        hashes=Hashes(encoder=str(number)),
-        encoder_scores=EncoderScores(rank_me=float(number), pretext_loss=loss, rows=9),
-        **known,  # type: ignore[arg-type]
-    )  # fmt: skip
+    fields: dict[str, Any] = {
+        "key": f"{number:024x}", "status": "ok", "ssl": ssl, "model": "mlp", "data": "toy", "metric": "rmse",
+        "score": score, "hashes": Hashes(encoder=str(number)),
+        "encoder_scores": EncoderScores(rank_me=float(number), pretext_loss=loss, rows=9),
+    }  # fmt: skip
+    return Record(**{**fields, **known})
+
+
+@pytest.mark.parametrize(
+    "first, second",
+    [
+        ({"variant": "mlp.lr=1"}, {"variant": "a.p=1 mlp.lr=2"}),
+        ({"metric": "rmse"}, {"metric": "mae"}),
+        ({"fidelity": "quick"}, {"fidelity": "quick, all validation labels"}),
+        ({"trials": 0}, {"trials": 5}),
+        ({"weights": None}, {"weights": "balanced classes"}),
+        ({"seed": 0}, {"seed": 1}),
+    ],
+)
+def test_results_of_different_readers_are_not_put_in_one_order(
+    first: dict[str, object], second: dict[str, object]
+) -> None:
+    """Within each of the two, a higher rank goes with a higher error. The second has lower errors throughout: in one
+    order, 9 of 15 pairs would say the opposite."""
+    records = [record(n, "a", 0.1 * n, 1.0, **first) for n in (1, 2, 3)]
+    records += [record(n, "a", 0.01 * n, 1.0, **second) for n in (4, 5, 6)]
+    (found,) = (each for each in predict_quality(records).predictors if each.score == "rank_me")
+    assert found.tau == pytest.approx(-1)
+
+
+def test_settings_of_a_method_make_another_encoder_and_not_another_reader() -> None:
+    records = [record(n, "a", 0.1 * n, 1.0, variant=f"a.p={n} mlp.lr=1") for n in (1, 2, 3)]
+    assert {each.score for each in predict_quality(records).predictors} == {"rank_me"}
+
+
+def test_what_two_folders_share_counts_once() -> None:
+    records = [record(n, "a", 0.1 * n, loss=0.01 * n**2 % 7) for n in range(1, 6)]
+    assert predict_quality([*records, *records[:2]]) == predict_quality(records)
+
+
+def test_several_results_on_one_encoder_are_one_point() -> None:
+    """By hand: qualities 1, (4 + 0) / 2 = 2 and 3 are in the order of the scores. As four points they would not be."""
+    places = judged("a", [1, 2, 3], [1, 4, 3])
+    (found,) = rate_predictors([*places, replace(places[1], quality=0.0)])
+    assert found.tau == pytest.approx(1)
+    assert found.encoders == 3
+    assert rate_predictors([*judged("a", [1, 2], [1, 2]), *judged("a", [1, 2], [3, 4])]) == [], "two encoders"
+
+
+def test_a_score_that_is_not_finite_takes_no_part() -> None:
+    (found,) = rate_predictors(judged("a", [1, 2, 3, math.nan, math.inf], [0.1, 0.2, 0.3, 9.0, -9.0]))
+    assert found.tau == pytest.approx(1)
+    assert found.encoders == 3
 
 
 def test_pretext_losses_are_compared_within_one_method_and_errors_count_as_errors() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from tabbench.contracts.metrics import LOWER_IS_BETTER
 from tabbench.results.record import Record
+from tabbench.results.row_settings import split_settings
 from tabbench.results.statistics.predictors import HeldOut, Judged, RatedScore, hold_out, rate_predictors
 
 WITHIN_METHOD = ("pretext_loss",)
@@ -29,7 +30,8 @@ class Prediction:
 
 def predict_quality(records: Iterable[Record]) -> Prediction:
     """Compare the order of encoders by each label-free score with their order by downstream performance."""
-    judged = [found for record in records if (found := _judge(record)) is not None]
+    once = {record.key: record for record in records}  # folders may share records
+    judged = [found for record in once.values() if (found := _judge(record)) is not None]
     predictors = rate_predictors(judged, WITHIN_METHOD)
     return Prediction(predictors, hold_out(predictors), len(judged))
 
@@ -46,7 +48,7 @@ def _judge(record: Record) -> Judged | None:
         encoder: tuple[Any, ...] = (record.study, record.number)
         quality = record.value
     else:
-        reader = (record.model, record.protocol, record.labels, record.preset, record.seed)
+        reader = _reader(record)
         encoder = (record.ssl, record.hashes.encoder if record.hashes else None)
         sign = -1.0 if record.metric in LOWER_IS_BETTER else 1.0
         quality = None if record.score is None else sign * record.score
@@ -54,3 +56,22 @@ def _judge(record: Record) -> Judged | None:
         return None
     known = {name: value for name, value in asdict(scores).items() if name != "rows"}
     return Judged(record.data, split, reader, encoder, family, known, quality)
+
+
+def _reader(record: Record) -> tuple[Any, ...]:
+    """What read the encoder, and how: results that differ in any of this are not put in one order.
+
+    Settings of a model count as the user gave them: those that tuning finds differ from encoder to encoder.
+    """
+    return (
+        record.model,
+        split_settings(record.variant or "", record.model)[1],
+        record.protocol,
+        record.labels,
+        record.fidelity,
+        record.trials,
+        record.metric,
+        record.weights,
+        record.threads,
+        record.seed,
+    )

@@ -106,7 +106,8 @@ def hold_out(predictors: Sequence[RatedScore]) -> list[HeldOut]:
 def _rate(name: str, judged: Iterable[Judged], within_family: bool, shuffles: int, seed: int) -> RatedScore | None:
     groups: dict[tuple[str, Hashable], list[Judged]] = {}
     for each in judged:
-        if each.scores.get(name) is not None and math.isfinite(each.quality):
+        value = each.scores.get(name)
+        if value is not None and math.isfinite(value) and math.isfinite(each.quality):
             family = each.family if within_family else ""
             groups.setdefault((each.dataset, (each.split, family)), []).append(each)
     taus: dict[str, list[Floats]] = {}
@@ -120,14 +121,15 @@ def _rate(name: str, judged: Iterable[Judged], within_family: bool, shuffles: in
         generator = np.random.default_rng([seed, number])
         shuffled = generator.permuted(np.tile(values, (shuffles, 1)), axis=1)
         candidates = np.vstack([values, shuffled])  # the first row is what was observed
-        readers: dict[Hashable, list[Judged]] = {}
+        readers: dict[Hashable, dict[Hashable, list[float]]] = {}
         for each in members:
-            readers.setdefault(each.reader, []).append(each)
+            readers.setdefault(each.reader, {}).setdefault(each.encoder, []).append(each.quality)
         read = False
-        for group in readers.values():
-            quality = np.array([each.quality for each in group])
-            if len(group) >= FEWEST and np.ptp(quality) > 0 and np.ptp(values) > 0:
-                columns = [place[each.encoder] for each in group]
+        for found in readers.values():
+            # Several results on one encoder, such as the same weights chosen in two ways, are one point.
+            quality = np.array([math.fsum(several) / len(several) for several in found.values()])
+            columns = [place[encoder] for encoder in found]
+            if len(found) >= FEWEST and np.ptp(quality) > 0 and np.ptp(values[columns]) > 0:
                 taus.setdefault(dataset, []).append(kendall_taus(candidates[:, columns], quality))
                 read = True
         encoders += len(order) if read else 0
