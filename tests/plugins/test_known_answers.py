@@ -18,6 +18,11 @@ BRIEF: dict[str, dict[str, Any]] = {
     "binrecon": {"epochs": 10, "width": 64},
     "switchtab": {"epochs": 2},
 }
+BACKBONES: dict[str, dict[str, Any]] = {
+    "reconstruct": {"epochs": 10, "head_width": 32},
+    "predict_mask": {"epochs": 10, "head_width": 32},
+}
+NETWORK = {"mlp": {"n_layers": 1, "width": 32, "max_epochs": 10, "batch_size": 64, "lr": 3e-3}}
 SPLITS = 3
 RAW, LUCK = 0.63, 0.05
 """RMSE of raw columns with 50 labels, about; how far three small test parts may be from what new rows would give."""
@@ -33,6 +38,8 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, GainC
     }  # fmt: skip
     bench.run(**common, data=["known-independent"])
     bench.run(**common, data=["known-factors"], labels=["50"])
+    backbones = {"ssl": list(BACKBONES), "model": ["mlp"], "protocol": ["finetune"], "set": {**BACKBONES, **NETWORK}}
+    bench.run(**{**common, **backbones}, data=["known-independent"])
     table = gains_of(select_records(bench.store))
     return {
         name: {row.row.ssl: row.cells[name] for row in table.rows if name in row.cells}
@@ -40,7 +47,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, GainC
     }
 
 
-@pytest.mark.parametrize("method", BRIEF)
+@pytest.mark.parametrize("method", [*BRIEF, *BACKBONES])
 def test_nobody_gains_on_raw_columns_that_tell_nothing_about_each_other(
     found: dict[str, dict[str, GainCell]], method: str
 ) -> None:
@@ -48,6 +55,19 @@ def test_nobody_gains_on_raw_columns_that_tell_nothing_about_each_other(
     assert cell.to_none is not None
     assert cell.to_none.n > 1  # a collapsed encoder is flagged and takes no part
     assert cell.to_none.verdict != "helps"
+
+
+@pytest.mark.parametrize("method", [*BRIEF, *BACKBONES])
+def test_training_changes_nothing_beyond_its_interval_where_there_is_nothing_to_find(
+    found: dict[str, dict[str, GainCell]], method: str
+) -> None:
+    gain = found["known-independent"][method].to_untrained
+    if method == "switchtab":
+        assert gain is None, "its untrained encoder is flagged as collapsed"
+        return
+    assert gain is not None
+    assert gain.n == SPLITS
+    assert gain.verdict == "not shown"
 
 
 def test_training_finds_what_columns_have_in_common(found: dict[str, dict[str, GainCell]]) -> None:
