@@ -13,7 +13,7 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,7 +29,7 @@ NAME = "records.parquet"
 ROW_GROUP = 10_000
 """Rows decoded at once when looking up a single record."""
 CHUNK = 1000
-"""Records held as Python objects at once while the copy is made."""
+"""Records whose fields are held as Python objects at once while the copy is made."""
 GRACE = 0.05
 """Seconds that a writer may need between renaming the copy and renaming its digest."""
 
@@ -122,10 +122,11 @@ def _digest(value: Mapping[str, object]) -> str:
 
 
 def to_arrow(rows: Iterable[JsonObject]) -> pa.Table:
-    """Checked records as an arrow table with all columns; only some of them are in memory as objects at a time."""
+    """Checked records as an arrow table with all columns; only their fields are in memory, some of them at a time."""
     import pyarrow as pa
 
-    source = iter(rows)
+    # A record's objects are taken apart while they are still in the processor's caches.
+    source = map(_fields(), rows)
     collecting = gc.isenabled()
     gc.disable()  # JSON has no cycles, and looking for them among a million fresh objects takes a third of the time
     try:
@@ -136,19 +137,25 @@ def to_arrow(rows: Iterable[JsonObject]) -> pa.Table:
     return pa.concat_tables(parts) if parts else _to_arrow([])
 
 
-def _to_arrow(rows: Sequence[JsonObject]) -> pa.Table:
+def _fields() -> Callable[[JsonObject], list[object]]:
+    """From a record to the values of its columns: nested fields as JSON texts."""
     import orjson
+
+    to_text = [(name, orjson.dumps if kind == "json" else None) for name, kind in COLUMNS.items()]
+    return lambda row: [
+        value if (value := row.get(name)) is None or text is None else text(value) for name, text in to_text
+    ]
+
+
+def _to_arrow(rows: Sequence[Sequence[object]]) -> pa.Table:
     import pyarrow as pa
 
     types = {"string": pa.string(), "int64": pa.int64(), "double": pa.float64(), "bool": pa.bool_()}
-    arrays = []
-    for name, kind in COLUMNS.items():
-        values = [row.get(name) for row in rows]
-        if kind == "json":
-            texts = [None if value is None else orjson.dumps(value) for value in values]
-            arrays.append(pa.array(texts, pa.binary()).cast(pa.string()))
-        else:
-            arrays.append(pa.array(values, types[kind]))
+    columns = zip(*rows, strict=True) if rows else ([] for _ in COLUMNS)
+    arrays = [
+        pa.array(values, pa.binary()).cast(pa.string()) if kind == "json" else pa.array(values, types[kind])
+        for values, kind in zip(columns, COLUMNS.values(), strict=True)
+    ]
     return pa.table(arrays, names=list(COLUMNS))
 
 

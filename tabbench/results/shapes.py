@@ -10,7 +10,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pydantic
 
-from tabbench.contracts.job import is_usable
+from tabbench.contracts.job import LARGEST, is_usable
 
 Shape = Callable[[object], bool]
 DEEPEST = 50
@@ -85,8 +85,8 @@ def _is_free(value: object, depth: int = 0) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    if type(value) is float:
-        return is_usable(value)
+    if type(value) is float:  # nearly always, so without a call
+        return -LARGEST <= value <= LARGEST
     return isinstance(value, (int, float)) and not isinstance(value, bool) and is_usable(value)
 
 
