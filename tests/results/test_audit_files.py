@@ -275,20 +275,25 @@ def test_of_own_results_failures_flags_and_seeds_that_change_nothing_are_left_ou
 @pytest.mark.parametrize(
     "name, content, message",
     [
-        ("runs.csv", "", "runs.csv: nothing is named 'test'. Available: nothing. Map it in a mapping file "
-                         "(--mapping FILE)"),
+        ("runs.csv", "", "runs.csv: has no rows with a score"),
+        ("runs.csv", "dataset,method,test\n", "runs.csv: has no rows with a score"),
         ("runs.csv", "a,b\n1,2\n", "runs.csv: nothing is named 'test'. Available: a, b. Map it in a mapping "
                                    "file (--mapping FILE)"),
         ("runs.csv", "method,test\na,0.9\n", "runs.csv: nothing is named 'dataset'. Available: method, test. Map it "
                                              "in a mapping file (--mapping FILE)"),
-        ("runs.csv", "dataset,test\nadult,high\n", "runs.csv: nothing is named 'test'. Available: dataset, test."),
+        ("runs.csv", "dataset,test\nadult,high\n", "runs.csv: no test score is a finite number, for example 'high'; "
+                                                   "write it as 0.85 or 85%"),
+        ("runs.csv", "dataset;TEST\nadult;0,85\n", "runs.csv: no test score is a finite number, for example '0,85'"),
+        ("runs.csv", "dataset,test\na,nan\nb,1e999\n", "runs.csv: no test score is a finite number, for example 'nan'"),
+        ("runs.csv", f"dataset,test\na,{'x' * 900}\n", "runs.csv: no test score is a finite number, for example "
+                                                       f"'{'x' * 40}...';"),
         ("runs.csv", "dataset,test\na,b,0.9\n", "runs.csv: line 2 has 3 fields, the header 2"),
         ("runs.csv", "test,test\n1,2\n", "runs.csv: several columns are named 'test'"),
         ("runs.csv", 'dataset,test\n"a,0.9\n', "runs.csv: is not a CSV file (unexpected end of data)"),
         ("runs.csv", "dataset,test\n" + "a" * 200_000, "runs.csv: is not a CSV file (field larger than field limit"),
         ("runs.json", "{", "runs.json: is not JSON (Expecting property name"),
         ("runs.json", "3", "runs.json: is neither an object nor a list"),
-        ("runs.json", "[1, null, []]", "runs.json: nothing is named 'test'. Available: nothing."),
+        ("runs.json", "[1, null, []]", "runs.json: has no rows with a score"),
         ("runs.json", "[" * 100_000, "runs.json: is nested too deeply to be read"),
         ("runs.json", '{"test": {"a": {"b": 1}}, "dataset": []}', "runs.json: nothing is named 'test'"),
         ("runs.jsonl", '{"test": 1}\n[]\n', "runs.jsonl:2: is not a JSON object"),

@@ -11,7 +11,7 @@ from typing import Any
 from tabbench.errors import UsageError, did_you_mean
 from tabbench.results.audit.mapping import RECORDS, ColumnMap, name_entries
 from tabbench.results.audit.reading import Source, UnreadableError, find_files, look_up, read_release
-from tabbench.results.audit.rows import make_run
+from tabbench.results.audit.rows import find_test, make_run
 from tabbench.results.audit.runs import Run, group
 
 Row = tuple[str, Mapping[str, Any]]
@@ -20,6 +20,8 @@ NO_NUMBER = "without a score that is a number"
 NO_DATASET = "without the name of a dataset"
 SHOWN_NAMES = 12
 """Columns that an error lists."""
+SHOWN_TEXT = 40
+"""Characters of a value that an error quotes."""
 
 
 @dataclass
@@ -37,6 +39,8 @@ class Collection:
     """The first file."""
     unused: list[str] = field(default_factory=list)
     """Files without a run."""
+    no_number: str = ""
+    """The first test score that is no number."""
     names: dict[str, None] = field(default_factory=dict)
     """All columns, or keys of JSON objects, in the order in which they come."""
     mapped: set[str] = field(default_factory=set)
@@ -69,6 +73,8 @@ class Collection:
             self.names.update(dict.fromkeys(map(str, row)))
             self.mapped |= {entry for entry in self.mapping.explicit if self.mapping.find(row, entry) is not None}
             run = make_run(where, row, self.mapping, named)
+            if run is None:
+                self.no_number = self.no_number or find_test(row, self.mapping)
             if run is None or not (run.dataset or run.average_rank):
                 self.dropped[NO_NUMBER if run is None else NO_DATASET] += 1
             else:
@@ -123,10 +129,15 @@ class Collection:
     def _why_nothing(self) -> str:
         if self.unread:
             return f"no file can be read, for example {self.unread[0]}"
+        if not self.names:
+            return f"{self.example}: has no rows with a score"
         missing = "dataset" if self.dropped[NO_DATASET] else "test"
+        if missing == "test" and self.no_number:
+            shown = self.no_number if len(self.no_number) <= SHOWN_TEXT else f"{self.no_number[:SHOWN_TEXT]}..."
+            return f"{self.example}: no test score is a finite number, for example {shown!r}; write it as 0.85 or 85%"
         names = ", ".join(list(self.names)[:SHOWN_NAMES]) + (", ..." if len(self.names) > SHOWN_NAMES else "")
         return (
-            f"{self.example}: nothing is named {missing!r}. Available: {names or 'nothing'}. "
+            f"{self.example}: nothing is named {missing!r}. Available: {names}. "
             f"Map it in a mapping file (--mapping FILE)"
         )
 

@@ -20,8 +20,7 @@ SPREAD = re.compile(r"\s*(?:±|\+/-|\+-|\\pm)\s*")
 
 def make_run(where: str, row: Mapping[str, Any], mapping: ColumnMap, named: Mapping[str, str]) -> Run | None:
     """A row of a file as a run; None if it has no score that is a number."""
-    if mapping.any_case:
-        row = {str(name).lower(): value for name, value in row.items()}
+    row = _in_any_case(row, mapping)
 
     def find(entry: str) -> Any:
         found = mapping.find(row, entry)
@@ -53,6 +52,15 @@ def make_run(where: str, row: Mapping[str, Any], mapping: ColumnMap, named: Mapp
         rank=parse_number(find("rank")),
         average_rank=average_rank,
     )
+
+
+def find_test(row: Mapping[str, Any], mapping: ColumnMap) -> str:
+    """What a row has as its test score, which may be no number; empty if that is nothing, or no text."""
+    return _text(mapping.find(_in_any_case(row, mapping), "test"))
+
+
+def _in_any_case(row: Mapping[str, Any], mapping: ColumnMap) -> Mapping[str, Any]:
+    return {str(name).lower(): value for name, value in row.items()} if mapping.any_case else row
 
 
 def _scores(metric: str, validation: Any, test: Any, std: Any) -> dict[str, Score]:
