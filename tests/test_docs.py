@@ -7,6 +7,7 @@ in the output, in their order; ``...`` stands for what was left out.
 
 import importlib
 import importlib.util
+import math
 import re
 import shlex
 import subprocess
@@ -20,6 +21,7 @@ import printed
 import pytest
 import typer
 from harness import tabbench
+from tabbench_tjepa.method import TJEPA
 from typer.main import get_command
 
 import tabbench as public
@@ -291,6 +293,53 @@ def test_experiment_files_can_be_planned(path: Path) -> None:
     assert {step.planned.model for step in plan.records if step.planned} == set(spec.model)
     assert set(spec.ssl) <= {step.planned.ssl for step in plan.records if step.planned}
     assert f"tabbench run examples/specs/{path.name} --dry-run" in path.read_text(encoding="utf-8")
+
+
+FULL_SIZE = [path for path in SPECS if path.name.startswith("paper_table")]
+
+
+@pytest.mark.parametrize("path", FULL_SIZE, ids=lambda path: path.name)
+def test_full_size_runs_are_ready_to_go(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    done = tabbench("run", path, "--dry-run")
+    assert done.returncode == 0, done.stderr
+    jobs = re.search(r"^(\d+) job\(s\) to run", done.stdout, re.M)
+    assert jobs
+    assert f"about {round(int(jobs[1]), -3):,} jobs" in text
+    commands = re.findall(rf"^#     (tabbench run examples/specs/{path.name} .*)$", text, re.M)
+    assert {"slurm", "ray"} <= {word for command in commands for word in command.split()}
+    for command in commands:
+        parse(get_command(app), shlex.split(command)[1:])
+    (slurm,) = (shlex.split(command) for command in commands if "--executor slurm" in command)
+    planned = tabbench("run", path, *slurm[3:], "--dry-run")  # also what it would ask of the cluster
+    assert planned.returncode == 0, planned.stderr
+    assert "gpu" in planned.stdout.lower()
+
+
+def test_the_hours_of_full_size_runs_follow_from_their_parts() -> None:
+    """Rows and columns are those of the tables, steps those of the preset, and sums are sums."""
+    page = (DOCS / "reproduce.md").read_text(encoding="utf-8")
+    lines = [[cell.strip().replace(",", "") for cell in line.split("|")[1:-1]] for line in page.splitlines()]
+    shown = {
+        cells[0].lower(): [float(cell) for cell in cells[1:]]
+        for cells in lines
+        if len(cells) == 7 and cells[1].isdigit()
+    }
+    manifests, _ = expect_data(["paper"], make_registry())
+    assert shown.keys() == {manifest.name for manifest in manifests}
+    config = TJEPA.Config.presets()["paper"]
+    for manifest in manifests:
+        rows, columns, steps, seconds, hours, _ = shown[manifest.name]
+        assert rows == manifest.rows - 2 * round(0.1 * manifest.rows)
+        assert columns == manifest.n_numeric + manifest.n_categorical
+        assert steps == config["exp_epochs"] * math.ceil(rows / config["exp_batch_size"])
+        assert hours == round(steps * seconds / 3600, 1)
+    cpu, gpu = (sum(cells[place] for cells in shown.values()) for place in (4, 5))
+    narrow = cpu - shown["mnist"][4]
+    trials = PRESETS["paper"]["ssl_trials"]
+    told = (f"{trials * gpu:.0f} GPU-hours", f"{trials * cpu:,.0f} CPU-hours", f"{trials * narrow:,.0f}")
+    for text in (page, *(path.read_text(encoding="utf-8") for path in FULL_SIZE)):
+        assert all(figure in text for figure in told), told
 
 
 @pytest.mark.parametrize("page", ["SECURITY.md", "docs/protocol.md"])
