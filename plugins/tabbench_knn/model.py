@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 import numpy as np
 import torch
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tabbench import Context, DownstreamModel, Features, Labelled, Representation, State, Task, UsageError
-from tabbench.nn import FlatColumns, Inputs, flat_columns, max_flat_columns
+from tabbench.nn import FlatColumns, Inputs, Objective, flat_columns, max_flat_columns
 from tabbench_knn.config import KNNConfig
 
 NEIGHBOURS = (1, 3, 5, 10, 20, 50, 100)
@@ -89,6 +90,14 @@ class KNN(DownstreamModel):
         return torch.cat(found)
 
     def _score(self, predicted: NDArray[np.float32], y: NDArray[np.float32]) -> float:
+        """Accuracy, minus the RMSE, or the metric that the run asks for; higher is better."""
+        if self.task.metric:
+            # Shares of votes are the softmax of their logarithms, for two classes as for more.
+            kind: Literal["regression", "multiclass"] = "regression" if self.task.is_regression else "multiclass"
+            objective = Objective(Task(kind, self.task.n_classes, self.task.metric), y)
+            values = torch.from_numpy(predicted)
+            output = (values[:, None] - objective.centre) / objective.scale if self.task.is_regression else values.log()
+            return objective.score(output, objective.targets(y, "cpu"))
         if self.task.is_regression:
             return -float(np.sqrt(np.mean((predicted - y) ** 2, dtype=np.float64)))
         return float((predicted.argmax(axis=1) == y).mean())

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from tabbench_knn.model import KNN, _measure, _nearest
 
@@ -45,6 +46,25 @@ def test_k_is_chosen_on_validation() -> None:
     assert set(scores) == {"1", "3", "5", "10", "20", "50", "100"}
     assert scores[str(model.k)] == max(scores.values())
     assert model.k >= 10, "one neighbour learns the noise"
+
+
+def test_k_is_chosen_by_the_metric_of_the_run() -> None:
+    """Few rows are of class 1, and noisy: accuracy is best if nobody is, AUROC with the right number of neighbours."""
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=(800, 2)).astype(np.float32)
+    rare = (generator.random(800) < 0.3 / (1 + np.exp(-3 * x[:, 0]))).astype(np.int64)
+    parts = [(Representation(x[rows]), rare[rows]) for rows in (slice(0, 500), slice(500, 800))]
+    model = fitted(*parts[0], *parts[1], Task("binary", 2, "auroc"))
+    for k in (1, 5, 50):
+        shares = fitted(*parts[0], *parts[1], Task("binary", 2), k=k).predict(parts[1][0])[:, 1]
+        assert model.diagnostics["scores"][str(k)] == pytest.approx(roc_auc_score(parts[1][1], shares), abs=1e-6)
+    assert model.diagnostics["scores"][str(model.k)] == max(model.diagnostics["scores"].values())
+
+
+def test_numbers_are_judged_by_the_metric_of_the_run() -> None:
+    x, y = line(0, 1, 2, 10), np.array([1.0, 2.0, 6.0, 100.0], dtype=np.float32)
+    model = fitted(x, y, line(0.5), np.array([1.0], dtype=np.float32), Task("regression", metric="mae"), k=3)
+    assert model.diagnostics["scores"]["3"] == pytest.approx(-2.0, abs=1e-5), "3 is predicted"
 
 
 def test_few_rows_have_few_neighbours() -> None:
