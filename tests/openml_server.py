@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,6 +16,10 @@ from xml.sax.saxutils import escape
 import numpy as np
 import pandas as pd
 
+from tabbench.data.cache import Manifest
+
+ROWS = 60
+"""Of the table that tests serve."""
 NAMESPACE = 'xmlns:oml="http://openml.org/openml"'
 
 
@@ -46,6 +50,10 @@ class Served:
     """Every path that was asked for, in order."""
     is_sparse: bool = False
     is_private: bool = False
+
+    @property
+    def arff_requests(self) -> int:
+        return sum(path.endswith(".arff") for path in self.requests)
 
     def nominal(self, name: str) -> list[str]:
         column = self.frame[name]
@@ -279,7 +287,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serve(served: Served | World) -> Iterator[Server]:
+def serving(served: Served | World) -> Iterator[Server]:
     """A running stand-in; it is gone when the block ends."""
     server = Server(served)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
@@ -291,3 +299,8 @@ def serve(served: Served | World) -> Iterator[Server]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+Serve = Callable[[Served | World], AbstractContextManager[None]]
+"""``with serve(served):`` runs the stand-in and points the client to it."""
+ImportAsToy = Callable[[pd.DataFrame], Manifest]
