@@ -137,10 +137,10 @@ class Registry:
     def names(self, kind: str) -> list[str]:
         return [entry.name for entry in self.entries(kind)]
 
-    def groups(self, kind: str = "data") -> dict[str, list[Entry]]:
-        """Entries by group name."""
+    def groups(self) -> dict[str, list[Entry]]:
+        """Datasets by the name of their group."""
         found: dict[str, list[Entry]] = {}
-        for entry in self.entries(kind):
+        for entry in self.entries("data"):
             for group in entry.plugin.groups:
                 found.setdefault(group, []).append(entry)
         return found

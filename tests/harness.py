@@ -33,6 +33,8 @@ from tabbench.running.launch import Launcher, make_launcher
 from tabbench.running.observer import Summary
 
 TOYS = Path(__file__).parent / "toys" / "toy_plugin.py"
+INLINE: tuple[str | Path, ...] = ("--plugin", TOYS, "--executor", "inline")
+"""Options of a run whose jobs need no process of their own: most of what takes time is starting one."""
 VOLATILE = ("time", "seconds", "environment")
 """What two equal runs may differ in."""
 

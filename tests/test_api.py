@@ -34,7 +34,7 @@ def test_a_run_returns_its_records_as_a_frame(results: Results) -> None:
 def test_a_run_gives_the_same_keys_as_the_command(results: Results, tmp_path: Path) -> None:
     """The one with jobs in its own process, the other with workers."""
     command = ("run", "--ssl", "projection", "--model", "nearest", "--data", "wine", "--seeds", "2", "-q")
-    assert tabbench(*command, "--plugin", TOYS, "--results", tmp_path / "results").returncode == 0
+    assert tabbench(*command, "--jobs", "1", "--plugin", TOYS, "--results", tmp_path / "results").returncode == 0
     other = tb.results(tmp_path / "results").records()
     mine = results.records()
     assert set(other["key"]) == set(mine["key"])
@@ -56,9 +56,11 @@ def test_the_table_has_a_face_for_notebooks_and_papers(results: Results) -> None
     assert "wine" in str(table)
 
 
-def test_a_report_is_one_page(results: Results, tmp_path: Path) -> None:
-    path = results.report(str(tmp_path / "page.html"))
-    assert "<html" in path.read_text()
+def test_a_report_is_one_page_about_the_run(results: Results, tmp_path: Path) -> None:
+    assert "<b>4</b> results" in results.report(str(tmp_path / "page.html")).read_text()
+    again = tb.run("none", "nearest", "wine", results=results.store.root, progress=False, **INLINE)
+    page = again.report(tmp_path / "less.html").read_text()
+    assert "<b>1</b> result<" in page, "what another run stored in the same folder is left out"
 
 
 def test_failures_are_lines_not_exceptions(tmp_path: Path) -> None:

@@ -207,7 +207,7 @@ class FinalData:
     """Of the training rows, from a column; None if there is none."""
 
 
-def open_all(manifest: Manifest, seed: int = 0, without: Collection[str] = (), weights: str = "") -> FinalData:
+def open_all(manifest: Manifest, without: Collection[str] = (), weights: str = "") -> FinalData:
     """Read a cached dataset without a test part: a tenth of its rows for early stopping, the rest for training.
 
     ``without`` are columns that decided the split of a benchmark and are not features; ``weights`` is the column that
@@ -219,7 +219,7 @@ def open_all(manifest: Manifest, seed: int = 0, without: Collection[str] = (), w
     row_weights = read_weights(frame, weights) if weights else None
     no_features = {*without, weights} - {""}
     frame = frame.drop(columns=[manifest.target, *no_features])
-    split = split_rows(y, task.is_regression, seed)
+    split = split_rows(y, task.is_regression, seed=0)
     rows = np.sort(np.concatenate([split.train, split.test]))
     mean, std = 0.0, 1.0
     if task.is_regression:

@@ -108,9 +108,7 @@ def resolve_source(
     return fetch(source, registry, offline=offline, progress=progress)
 
 
-def peek_data(
-    reference: str, registry: Registry, *, reading: Reading = AS_FILE_IS
-) -> list[tuple[str, Manifest | None]]:
+def peek_data(reference: str, registry: Registry) -> list[tuple[str, Manifest | None]]:
     """Names, and the manifests of those cached. Loads nothing and leaves the cache unchanged."""
     found: list[tuple[str, Manifest | None]] = []
     try:
@@ -121,7 +119,7 @@ def peek_data(
         return [(reference, None)]  # a suite whose list was never loaded
     for source in sources:
         if isinstance(source, FileReference):
-            found.append((source.name, find_cached(source.name, folder=_file_folder(source, reading))))
+            found.append((source.name, find_cached(source.name, folder=_file_folder(source, AS_FILE_IS))))
         elif isinstance(source, Manifest):
             found.append((source.name, source))
         else:

@@ -11,10 +11,21 @@ from tabbench.data.cache import Manifest
 from tabbench.values import JsonObject
 
 
-class Address(pydantic.BaseModel):
-    """Where to find a plugin's class, and its settings."""
+class JsonValue(pydantic.BaseModel):
+    """A frozen value that is sent to a worker, or stored, as JSON."""
 
     model_config = pydantic.ConfigDict(frozen=True)
+
+    def to_json(self) -> JsonObject:
+        return self.model_dump(mode="json")
+
+    @classmethod
+    def from_json(cls, value: JsonObject) -> Self:
+        return cls.model_validate(value)
+
+
+class Address(JsonValue):
+    """Where to find a plugin's class, and its settings."""
 
     name: str
     target: str
@@ -26,10 +37,8 @@ class Address(pydantic.BaseModel):
     config: Settings
 
 
-class SplitChoice(pydantic.BaseModel):
+class SplitChoice(JsonValue):
     """Which rows are used for training, validation and test."""
-
-    model_config = pydantic.ConfigDict(frozen=True)
 
     rule: str | JsonObject
     """A ``SplitRule`` as JSON."""
@@ -40,20 +49,16 @@ class SplitChoice(pydantic.BaseModel):
     """The column that holds the weights of rows, and is not a feature."""
 
 
-class LabelChoice(pydantic.BaseModel):
+class LabelChoice(JsonValue):
     """How many labels are visible."""
-
-    model_config = pydantic.ConfigDict(frozen=True)
 
     budget: str
     """As in ``tabbench.data.labels.LabelBudget``."""
     validation: Literal["same", "all"] = "same"
 
 
-class TuningSummary(pydantic.BaseModel):
+class TuningSummary(JsonValue):
     """How a study found the settings in use."""
-
-    model_config = pydantic.ConfigDict(frozen=True)
 
     study: str
     trials: int
@@ -67,10 +72,8 @@ class TuningSummary(pydantic.BaseModel):
     """Trials that were killed, lost, or ran out of time or memory. The next run retries them."""
 
 
-class Payload(pydantic.BaseModel):
+class Payload(JsonValue):
     """What all steps of an experiment share."""
-
-    model_config = pydantic.ConfigDict(frozen=True)
 
     manifest: Manifest
     split: SplitChoice
@@ -88,13 +91,6 @@ class Payload(pydantic.BaseModel):
     """Seconds for which files written by another machine may stay invisible."""
     trial: bool = False
     """This is a trial of a study, so every report counts."""
-
-    def to_json(self) -> JsonObject:
-        return self.model_dump(mode="json")
-
-    @classmethod
-    def from_json(cls, value: JsonObject) -> Self:
-        return cls.model_validate(value)
 
 
 class TunePayload(Payload):
@@ -143,10 +139,8 @@ class FitPayload(Payload):
     """Training rows are weighted so that every class counts the same."""
 
 
-class Shape(pydantic.BaseModel):
+class Shape(JsonValue):
     """The size of a table, and what is predicted from it."""
-
-    model_config = pydantic.ConfigDict(frozen=True)
 
     rows: int
     n_numeric: int
@@ -166,10 +160,8 @@ class Shape(pydantic.BaseModel):
         )
 
 
-class CalibratePayload(pydantic.BaseModel):
+class CalibratePayload(JsonValue):
     """Measure how long the training of another job would take."""
-
-    model_config = pydantic.ConfigDict(frozen=True)
 
     plugin: Address | None
     model: Address | None
@@ -181,10 +173,3 @@ class CalibratePayload(pydantic.BaseModel):
     seed: int = 0
     store: str = ""
     cache: str = ""
-
-    def to_json(self) -> JsonObject:
-        return self.model_dump(mode="json")
-
-    @classmethod
-    def from_json(cls, value: JsonObject) -> Self:
-        return cls.model_validate(value)

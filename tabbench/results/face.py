@@ -80,10 +80,10 @@ class Results:
         return "\n".join([found.headline, *found.sentences, *found.more, *found.limits])
 
     def report(self, path: str | Path) -> Path:
-        """Write the page of ``tabbench report``; returns its path."""
+        """Write the page of ``tabbench report`` about these results; returns its path."""
         from tabbench.results.page import write_report
 
-        write_report(self.store, Path(path))
+        write_report(self.store, Path(path), only=None if self.only is None else set(self.only))
         return Path(path)
 
     def _repr_html_(self) -> str:

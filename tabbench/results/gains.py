@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from tabbench.experiment.controls import NONE, UNTRAINED, untrained
 from tabbench.results.json_shapes import GainCellShape, GainRowShape, GainTableShape, LeftOut
 from tabbench.results.row_settings import split_settings
+from tabbench.results.score_table import LOWER_IS_BETTER, Cell, Group, Row
 from tabbench.results.selection import RAW, Filters, Selection, select_records
 from tabbench.results.statistics import Gain, GainSummary, paired_gain, summarise_gains
-from tabbench.results.tabulate import LOWER_IS_BETTER, Cell, Group, Row, collect_rows, group_order
+from tabbench.results.tabulate import collect_rows, group_order
 
 if TYPE_CHECKING:
     from tabbench.results.store import Store
@@ -51,19 +52,8 @@ class GainRow:
         return self.row.ssl.startswith(f"{UNTRAINED}:")
 
     def to_json(self) -> GainRowShape:
-        row = self.row
         return {
-            "ssl": row.ssl,
-            "model": row.model,
-            "protocol": row.protocol,
-            "labels": row.labels,
-            "variant": row.variant,
-            "split_rule": row.group.split_rule,
-            "main_metric": row.group.main_metric,
-            "weights": row.group.weights,
-            "ssl_trials": row.budget[0],
-            "trials": row.budget[1],
-            "uses_labels": row.uses_labels,
+            **self.row.about(),
             "cells": {name: cell.to_json() for name, cell in self.cells.items()},
             "over_none": vars(self.over_none),
             "over_untrained": vars(self.over_untrained),

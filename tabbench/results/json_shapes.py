@@ -102,8 +102,8 @@ class CellShape(TypedDict):
     label_equivalence: NotRequired[dict[str, object] | None]
 
 
-class RowShape(TypedDict):
-    """One row of a table."""
+class AboutRow(TypedDict):
+    """What a row is about: what was run, and which rows it may be compared with."""
 
     ssl: str
     model: str
@@ -113,10 +113,15 @@ class RowShape(TypedDict):
     split_rule: str
     main_metric: str
     weights: str
-    ranked_with: str
     ssl_trials: int
     trials: int
     uses_labels: bool
+
+
+class RowShape(AboutRow):
+    """One row of a table."""
+
+    ranked_with: str
     cells: dict[str, CellShape]
     average_rank: float | None
     average_rank_low: float | None
@@ -164,20 +169,9 @@ class GainCellShape(TypedDict):
     to_untrained: GainShape | None
 
 
-class GainRowShape(TypedDict):
+class GainRowShape(AboutRow):
     """One row of a table of gains."""
 
-    ssl: str
-    model: str
-    protocol: str
-    labels: str
-    variant: str
-    split_rule: str
-    main_metric: str
-    weights: str
-    ssl_trials: int
-    trials: int
-    uses_labels: bool
     cells: dict[str, GainCellShape]
     over_none: dict[str, float | None]
     over_untrained: dict[str, float | None]

@@ -6,9 +6,9 @@ import json
 
 from tabbench.experiment.controls import NONE
 from tabbench.results.row_settings import split_settings
+from tabbench.results.score_table import LOWER_IS_BETTER, Cell, Row, ScoreTable
 from tabbench.results.selection import ALL_LABELS
 from tabbench.results.statistics import LabelEquivalence, Place, label_equivalence
-from tabbench.results.tabulate import LOWER_IS_BETTER, Cell, Row, ScoreTable
 
 
 def label_count(cell: Cell) -> int | None:

@@ -10,9 +10,9 @@ from tabbench.contracts import PublishedCell, Reference
 from tabbench.errors import TabbenchError, unknown
 from tabbench.registry import Registry
 from tabbench.results.json_shapes import CellShape, ComparedCellShape, PublishedShape
+from tabbench.results.score_table import LOWER_IS_BETTER, Row, ScoreTable
 from tabbench.results.selection import RAW
 from tabbench.results.statistics import Missing, Ties, rank_values
-from tabbench.results.tabulate import LOWER_IS_BETTER, Row, ScoreTable
 
 
 @dataclass

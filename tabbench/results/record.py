@@ -298,7 +298,7 @@ def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return dataclasses.asdict(value)
     if isinstance(value, TuningSummary):
-        return value.model_dump(mode="json")
+        return value.to_json()
     if isinstance(value, Mapping):
         return {name: _plain(item) for name, item in value.items()}
     return value
@@ -324,5 +324,5 @@ _NESTED: Mapping[str, Any] = {
     "hashes": lambda value: _only_known(Hashes, value),
     "encoder_scores": lambda value: _only_known(EncoderScores, value),
     "environment": lambda value: _only_known(Environment, value),
-    "tuning": lambda value: {role: TuningSummary.model_validate(summary) for role, summary in value.items()},
+    "tuning": lambda value: {role: TuningSummary.from_json(summary) for role, summary in value.items()},
 }

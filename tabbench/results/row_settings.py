@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from tabbench.experiment.controls import UNTRAINED
-from tabbench.results.tabulate import Row
+from tabbench.results.score_table import Row
 
 
 def setting_words(variant: str) -> list[str]:

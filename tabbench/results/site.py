@@ -28,9 +28,10 @@ from tabbench.results.page.history import learning_curves
 from tabbench.results.page.verdict import make_verdict
 from tabbench.results.page.views import PageData, dataset_counts, label_worth, make_view
 from tabbench.results.row_settings import SharedSettings
+from tabbench.results.score_table import ScoreTable
 from tabbench.results.selection import COLUMNS, Selection, read_lines, select_from
 from tabbench.results.store import Store
-from tabbench.results.tabulate import ScoreTable, tabulate_records
+from tabbench.results.tabulate import tabulate_records
 from tabbench.results.writing import write_file
 
 MARK = ".tabbench-site"

@@ -6,17 +6,15 @@ Rows that share a rank are compared on the splits and seeds that all of them hav
 from __future__ import annotations
 
 import json
-import math
 import statistics
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from tabbench.contracts.metrics import CLASSIFICATION_METRICS, REGRESSION_METRICS
-from tabbench.contracts.metrics import LOWER_IS_BETTER as LOWER_SCORES
 from tabbench.errors import UsageError, did_you_mean
-from tabbench.results.json_shapes import Aside, CellShape, Convention, LeftOut, RecordLine, RowShape, TableShape
+from tabbench.results.json_shapes import Convention, RecordLine
+from tabbench.results.score_table import LOWER_IS_BETTER, Cell, Group, Row, ScoreTable
 from tabbench.results.selection import (
     ALL_LABELS,
     FROZEN,
@@ -28,214 +26,14 @@ from tabbench.results.selection import (
     select_records,
     tuned_parts,
 )
-from tabbench.results.statistics import Interval, Missing, Place, Scores, Ties, mean_interval, rank_rows, rank_values
+from tabbench.results.statistics import Missing, Scores, Ties, rank_rows, rank_values
 
 if TYPE_CHECKING:
     from tabbench.results.store import Store
 
 Common = Literal["all", "none"]
-LOWER_IS_BETTER = LOWER_SCORES | {"time"}
 TEST_METRICS = (*CLASSIFICATION_METRICS, *REGRESSION_METRICS)
-FEW_TEST_ROWS = 50
-"""Below this, a column is marked."""
 METRICS = ("rank", "score", "time", *TEST_METRICS)
-
-
-class Group(NamedTuple):
-    """What rows of one ranking have in common."""
-
-    protocol: str
-    """How encoders are used; raw rows are in every protocol's group."""
-    labels: str
-    split_rule: str
-    main_metric: str
-    """The metric given with ``run --metric``; empty for the task's default."""
-    weights: str
-    """How training rows were weighted; empty if all counted equally."""
-    uses_labels: bool
-
-
-@dataclass
-class Cell:
-    """One row of the table on one dataset."""
-
-    found: dict[Place, float] = field(default_factory=dict)
-    """All results of the row here, by split and seed."""
-    compared: frozenset[Place] | None = None
-    """Those of its places that the table looks at; None for all."""
-    expected: int = 0
-    """Places that any row of the group has here."""
-    incomplete: int = 0
-    """Records of this cell that failed or are flagged."""
-    rank: float | None = None
-    scores: dict[Place, str] = field(default_factory=dict, repr=False)
-    """All test scores of each record, as JSON."""
-    counts: str | None = field(default=None, repr=False)
-    """Counts of rows of one of the records, as JSON."""
-
-    @cached_property
-    def results(self) -> dict[Place, float]:
-        """The results that the table looks at."""
-        if self.compared is None:
-            return self.found
-        return {place: value for place, value in self.found.items() if place in self.compared}
-
-    @property
-    def values(self) -> list[float]:
-        return list(self.results.values())
-
-    @property
-    def n(self) -> int:
-        return len(self.results)
-
-    @property
-    def aside(self) -> int:
-        """Results that other rows lack, which therefore do not count."""
-        return len(self.found) - len(self.results)
-
-    @property
-    def is_partial(self) -> bool:
-        """Whether the row has fewer results here than others."""
-        return 0 < len(self.found) < self.expected
-
-    @cached_property
-    def split_means(self) -> list[float]:
-        """The mean over seeds of each split."""
-        by_split: dict[int, list[float]] = {}
-        for (split, _), value in self.results.items():
-            by_split.setdefault(split, []).append(value)
-        return [statistics.fmean(values) for values in by_split.values()]
-
-    @cached_property
-    def mean(self) -> float | None:
-        """Over splits, seeds averaged within a split first."""
-        return statistics.fmean(self.split_means) if self.results else None
-
-    @property
-    def std(self) -> float | None:
-        """Sample standard deviation over splits and seeds; None for a single value."""
-        if self.n < 2:
-            return None
-        center = statistics.fmean(self.values)
-        return math.sqrt(math.fsum((value - center) ** 2 for value in self.values) / (self.n - 1))
-
-    @cached_property
-    def interval(self) -> Interval:
-        """The mean with its 95 % interval over splits."""
-        return mean_interval(self.results)
-
-    def mean_of(self, metric: str) -> float | None:
-        """The mean of some other metric of the same records."""
-        values = {place: json.loads(self.scores[place]).get(metric) for place in self.results}
-        return Cell(values).mean if values and None not in values.values() else None
-
-    def to_json(self) -> CellShape:
-        return {
-            "mean": self.mean,
-            "std": self.std,
-            "n": self.n,
-            "rank": self.rank,
-            "found": len(self.found),
-            "expected": self.expected,
-            "incomplete": self.incomplete,
-        }
-
-
-@dataclass
-class Row:
-    """An SSL method with a downstream model, under one protocol with one number of labels."""
-
-    ssl: str
-    model: str
-    variant: str
-    budget: tuple[int, int]
-    """Tuning trials of the SSL side and of the model."""
-    protocol: str
-    group: Group
-    cells: dict[str, Cell]
-    tuned: tuple[bool, bool] = (True, True)
-    """Whether the SSL side and the model had something to tune."""
-    average_rank: float | None = None
-    rank_interval: tuple[float | None, float | None] | None = None
-    """By bootstrap over datasets and splits, if asked for."""
-    rank_group: str = ""
-    """Letters; rows that share one cannot be told apart."""
-
-    @property
-    def labels(self) -> str:
-        return self.group.labels
-
-    @property
-    def uses_labels(self) -> bool:
-        return self.group.uses_labels
-
-    def to_json(self) -> RowShape:
-        low, high = self.rank_interval or (None, None)
-        return {
-            "ssl": self.ssl,
-            "model": self.model,
-            "variant": self.variant,
-            "protocol": self.protocol,
-            "labels": self.labels,
-            "split_rule": self.group.split_rule,
-            "main_metric": self.group.main_metric,
-            "weights": self.group.weights,
-            "ranked_with": self.group.protocol,
-            "ssl_trials": self.budget[0],
-            "trials": self.budget[1],
-            "uses_labels": self.uses_labels,
-            "cells": {name: cell.to_json() for name, cell in self.cells.items()},
-            "average_rank": self.average_rank,
-            "average_rank_low": low,
-            "average_rank_high": high,
-            "rank_group": self.rank_group,
-        }
-
-
-@dataclass
-class ScoreTable:
-    """A finished table; ``tabbench.results.formats`` prints it."""
-
-    metric: str
-    fidelity: str | None
-    convention: Convention
-    datasets: list[str]
-    units: dict[str, str]
-    """For each dataset the metric that its cells hold."""
-    rows: list[Row]
-    left_out: list[LeftOut]
-    data_notes: dict[str, list[str]] = field(default_factory=dict)
-    """Notes on each dataset."""
-    criteria: dict[Group, str] = field(default_factory=dict)
-    """What sharing a letter means in each group, if intervals were asked for."""
-
-    @property
-    def groups(self) -> list[Group]:
-        return list(dict.fromkeys(row.group for row in self.rows))
-
-    def has_few_test_rows(self, dataset: str) -> bool:
-        """Whether a single test row changes scores a lot."""
-        texts = {text for row in self.rows if (text := row.cells[dataset].counts)}
-        return any(0 < (json.loads(text).get("test") or 0) < FEW_TEST_ROWS for text in texts)
-
-    def to_json(self) -> TableShape:
-        aside: list[Aside] = [
-            {"ssl": row.ssl, "model": row.model, "data": name, "results": cell.aside}
-            for row in self.rows
-            for name, cell in row.cells.items()
-            if cell.aside
-        ]
-        return {
-            "metric": self.metric,
-            "fidelity": self.fidelity,
-            "convention": self.convention,
-            "datasets": self.datasets,
-            "units": self.units,
-            "rows": [row.to_json() for row in self.rows],
-            "left_out": self.left_out,
-            "left_aside": aside,
-            "notes": self.data_notes,
-        }
 
 
 def tabulate(

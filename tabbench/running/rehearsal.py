@@ -6,19 +6,15 @@ import os
 import signal
 import socket
 import time
-from typing import Literal, Self
-
-import pydantic
+from typing import Literal
 
 from tabbench.context import Context
 from tabbench.errors import Evicted
-from tabbench.values import JsonObject
+from tabbench.experiment.payloads import JsonValue
 
 
-class RehearsalPayload(pydantic.BaseModel):
+class RehearsalPayload(JsonValue):
     """What the job is to do."""
-
-    model_config = pydantic.ConfigDict(frozen=True)
 
     epochs: int = 3
     """How many, with one report each."""
@@ -32,13 +28,6 @@ class RehearsalPayload(pydantic.BaseModel):
     store: str = ""
     cache: str = ""
     trial: bool = True
-
-    def to_json(self) -> JsonObject:
-        return self.model_dump(mode="json")
-
-    @classmethod
-    def from_json(cls, value: JsonObject) -> Self:
-        return cls.model_validate(value)
 
 
 def rehearse(payload: RehearsalPayload, context: Context) -> dict[str, int | str]:

@@ -48,8 +48,7 @@ def indeterminism(subject: Subject) -> str:
             return "encoding other rows in between changed the embedding"
         return ""
 
-    reason: str = subject.once("indeterminism", compare)
-    return reason
+    return subject.once("indeterminism", compare)
 
 
 def irreproducibility(subject: Subject) -> str:
@@ -59,8 +58,7 @@ def irreproducibility(subject: Subject) -> str:
         first, second = (subject.embed(subject.table(), subject.train(subject.table())) for _ in range(2))
         return "" if same(first, second) else "the same seed gave two embeddings"
 
-    reason: str = subject.once("irreproducibility", compare)
-    return reason
+    return subject.once("irreproducibility", compare)
 
 
 def require_deterministic(subject: Subject) -> None:

@@ -92,8 +92,7 @@ class Stage:
 
 def stage(subject: Subject) -> Stage:
     """The executor that checks share, as its workers take seconds to start."""
-    found: Stage = subject.once("stage", lambda: Stage(subject))
-    return found
+    return subject.once("stage", lambda: Stage(subject))
 
 
 def check_each_job_ends_once(subject: Subject) -> None:

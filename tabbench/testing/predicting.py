@@ -58,8 +58,7 @@ def irreproducibility(subject: Subject) -> str:
         first, second = (model.predict(subject.table(seed=1)) for model in fitted)
         return "" if same(first, second) else "the same seed gave two sets of predictions"
 
-    reason: str = subject.once("irreproducibility", compare)
-    return reason
+    return subject.once("irreproducibility", compare)
 
 
 def require_comparable(subject: Subject) -> None:

@@ -7,7 +7,7 @@ import unittest
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from tabbench.registry import Entry, Registry, make_registry
 from tabbench.testing.tables import make_labels, make_table
 from tabbench.values import Features, Labelled, Table, Task
 
+Value = TypeVar("Value")
 Kind = Literal["ssl", "joint_representation", "joint_predictions", "model", "data", "executor", "reference", "scheme"]
 KIND_OF_CLASS: tuple[tuple[type, str], ...] = (
     (SSLMethod, "ssl"),
@@ -80,11 +81,12 @@ class Subject:
     def plugin(self) -> Plugin | None:
         return self.entry.plugin if self.entry is not None else None
 
-    def once(self, what: str, make: Callable[[], Any]) -> Any:
+    def once(self, what: str, make: Callable[[], Value]) -> Value:
         """The value of ``make()``, which only the first call computes."""
         if what not in self._memory:
             self._memory[what] = make()
-        return self._memory[what]
+        found: Value = self._memory[what]
+        return found
 
     # Settings and objects.
 
@@ -133,8 +135,7 @@ class Subject:
                     return numeric, categorical
             raise CheckFailed(f"it refuses every table, the first with: {refusal}")
 
-        found: tuple[int, int] = self.once("shape", try_all)
-        return found
+        return self.once("shape", try_all)
 
     def trained(self) -> Any:
         """The shared encoder or learner, whichever the plugin has."""

@@ -25,7 +25,8 @@ from tabbench.results.escaping import (
 from tabbench.results.face import TableView
 from tabbench.results.formats import FORMATS, format_table
 from tabbench.results.gains import tabulate_gains
-from tabbench.results.tabulate import ScoreTable, tabulate
+from tabbench.results.score_table import ScoreTable
+from tabbench.results.tabulate import tabulate
 
 HOSTILE = '\x1b[2J<img src=x onerror=alert(1)>|`a`\n\\input{/etc/passwd}%$&#_^~{"x"}[y](javascript:z)\u202e'
 NOTES = (

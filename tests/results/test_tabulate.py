@@ -11,9 +11,10 @@ from tabbench.results.formats.layouts import column_blocks
 from tabbench.results.formats.notes import left_out_notes, score_notes
 from tabbench.results.formats.scores import By, score_grid, score_lines
 from tabbench.results.json_shapes import LeftOut
+from tabbench.results.score_table import Row, ScoreTable
 from tabbench.results.selection import Filters
 from tabbench.results.store import Store
-from tabbench.results.tabulate import Row, ScoreTable, tabulate
+from tabbench.results.tabulate import tabulate
 
 
 def make(tmp_path: Path, records: list[dict[str, Any]], **options: Any) -> ScoreTable:

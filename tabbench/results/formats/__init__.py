@@ -20,7 +20,7 @@ from tabbench.results.formats.scores import AXES, By, score_grid, score_lines
 from tabbench.results.gains import GainTable
 from tabbench.results.labels import equivalences
 from tabbench.results.published import PublishedComparison
-from tabbench.results.tabulate import ScoreTable
+from tabbench.results.score_table import ScoreTable
 
 __all__ = ["AXES", "FORMATS", "By", "Grid", "Tabular", "format_table", "make_grid", "table_lines"]
 

@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tabbench.results.json_shapes import LeftOut
+from tabbench.results.score_table import FEW_TEST_ROWS
 from tabbench.results.selection import RAW, describe_budget
-from tabbench.results.tabulate import FEW_TEST_ROWS
 
 if TYPE_CHECKING:
     from tabbench.results.row_settings import SharedSettings
-    from tabbench.results.tabulate import Cell, Row, ScoreTable
+    from tabbench.results.score_table import Cell, Row, ScoreTable
 
 SHORT = 24
 """Longer settings of a row are printed below the table."""

@@ -12,8 +12,9 @@ from tabbench.results.formats.grid import Grid, Place, Text, figure, interval_te
 from tabbench.results.formats.notes import score_notes, variant_marks
 from tabbench.results.labels import equivalents
 from tabbench.results.row_settings import SharedSettings, split_settings
+from tabbench.results.score_table import Cell, Row, ScoreTable
 from tabbench.results.selection import ALL_LABELS, SPLIT_RULE
-from tabbench.results.tabulate import Cell, Row, ScoreTable, labels_order
+from tabbench.results.tabulate import labels_order
 
 By = Literal["ssl", "model", "labels", "protocol"]
 AXES: tuple[By, ...] = ("ssl", "model", "labels", "protocol")

@@ -7,7 +7,7 @@ charts would add a megabyte or three, styles of its own, and code that nobody he
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -21,8 +21,9 @@ from tabbench.results.page.document import board_section, chart, document, secti
 from tabbench.results.page.history import learning_curves, tuning_history
 from tabbench.results.page.verdict import make_verdict
 from tabbench.results.page.views import is_control, label_worth, make_view
+from tabbench.results.score_table import ScoreTable
 from tabbench.results.selection import COLUMNS, Filters, Selection, fidelity_order, read_lines, select_from
-from tabbench.results.tabulate import ScoreTable, tabulate_records
+from tabbench.results.tabulate import tabulate_records
 from tabbench.results.writing import check_place, write_file
 
 if TYPE_CHECKING:
@@ -58,13 +59,14 @@ def write_report(
     fidelity: str | None = None,
     any_budget: bool = False,
     where: Filters | None = None,
+    only: Collection[str] | None = None,
 ) -> ScoreTable:
     """Write the page of a results folder, with published results beside ours; returns the table that it opens with."""
     from tabbench.registry import make_registry
 
     check_place(path)
     page, table = make_page(
-        store, fidelity=fidelity, any_budget=any_budget, where=where, registry=make_registry()
+        store, fidelity=fidelity, any_budget=any_budget, where=where, only=only, registry=make_registry()
     )  # fmt: skip
     write_file(path, page)
     return table
@@ -76,6 +78,7 @@ def make_page(
     fidelity: str | None = None,
     any_budget: bool = False,
     where: Filters | None = None,
+    only: Collection[str] | None = None,
     registry: Registry | None = None,
 ) -> tuple[str, ScoreTable]:
     """The whole page of a results folder, and the table that it opens with.
@@ -85,10 +88,11 @@ def make_page(
         fidelity: which records the page opens with; by default the highest that is there.
         any_budget: compare rows with different numbers of tuning trials.
         where: which records to show, by name.
+        only: keys of the results to show; all by default.
         registry: for published results beside ours; without it there are none.
     """
     records = read_lines(store, [*COLUMNS, *MORE])
-    results = [record for record in records if record["kind"] != "trial"]
+    results = [record for record in records if record["kind"] != "trial" and (only is None or record["key"] in only)]
     trials = [record for record in records if record["kind"] == "trial"]
     first = select_from(
         results, fidelity=fidelity, any_budget=any_budget, where=where, skipped=store.skipped()

@@ -16,8 +16,8 @@ from tabbench.experiment.spec import READING_ENTRIES, SPLIT_ENTRIES, WEIGHT_ENTR
 from tabbench.results.files import read_experiments
 from tabbench.results.replay import goes_by, option_words
 from tabbench.results.row_settings import setting_words
+from tabbench.results.score_table import Row
 from tabbench.results.selection import ALL_LABELS, RAW
-from tabbench.results.tabulate import Row
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from tabbench.results.escaping import escape_html as escape
 from tabbench.results.escaping import json_values
 from tabbench.results.formats import make_grid
 from tabbench.results.formats.layouts import to_html
-from tabbench.results.tabulate import ScoreTable
+from tabbench.results.score_table import ScoreTable
 
 ASSETS = Path(__file__).parent / "assets"
 SCRIPTS = ("core", "inspection", "board", "charts", "main")

@@ -18,8 +18,8 @@ from tabbench.results.page.commands import Experiment, repeat_command
 from tabbench.results.page.verdict import name_of
 from tabbench.results.published import PublishedComparison
 from tabbench.results.row_settings import SharedSettings
+from tabbench.results.score_table import Row, ScoreTable
 from tabbench.results.selection import failure_reason, row_of
-from tabbench.results.tabulate import Row, ScoreTable
 
 TRACEBACK = 4000
 """Characters of a traceback that are shown; the end tells most."""

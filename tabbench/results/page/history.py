@@ -8,7 +8,7 @@ from typing import Any
 
 from tabbench.results.formats.grid import unit_name
 from tabbench.results.page.views import PageData, short
-from tabbench.results.tabulate import LOWER_IS_BETTER
+from tabbench.results.score_table import LOWER_IS_BETTER
 
 POINTS = 60
 """Of a curve on a page; longer ones are thinned."""

@@ -11,9 +11,9 @@ from tabbench.results.formats.grid import figure, unit_name
 from tabbench.results.gains import GainRow, GainTable
 from tabbench.results.page.views import group_title, is_control
 from tabbench.results.row_settings import SharedSettings, split_settings
+from tabbench.results.score_table import LOWER_IS_BETTER, Row, ScoreTable
 from tabbench.results.selection import ALL_LABELS, FROZEN, RAW
 from tabbench.results.statistics import Gain, summarise_gains
-from tabbench.results.tabulate import LOWER_IS_BETTER, Row, ScoreTable
 
 SHOWN = 3
 """Methods whose sentence is seen at once."""

@@ -14,6 +14,7 @@ from tabbench.results.formats.notes import board_notes, describe_tuning
 from tabbench.results.gains import GainTable, gains_of
 from tabbench.results.labels import equivalences, label_count
 from tabbench.results.row_settings import SharedSettings
+from tabbench.results.score_table import LOWER_IS_BETTER, Cell, Group, Row, ScoreTable
 from tabbench.results.selection import ALL_LABELS, RAW, SPLIT_RULE, Selection
 from tabbench.results.statistics import (
     Friedman,
@@ -26,16 +27,7 @@ from tabbench.results.statistics import (
     win_matrix,
 )
 from tabbench.results.statistics.gains import t_intervals
-from tabbench.results.tabulate import (
-    LOWER_IS_BETTER,
-    Cell,
-    Group,
-    Row,
-    ScoreTable,
-    present_metrics,
-    scores_of,
-    tabulate_records,
-)
+from tabbench.results.tabulate import present_metrics, scores_of, tabulate_records
 
 LEVEL = 0.95
 DIGITS = 5
