@@ -1,5 +1,6 @@
 """Keys hash everything that determines a result, and nothing else."""
 
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -7,11 +8,13 @@ from harness import Bench
 from tabbench_mlp.config import MLPConfig
 
 from tabbench.config import preset_settings
+from tabbench.contracts.job import Outcome
 from tabbench.errors import UsageError
-from tabbench.experiment.graph import Plan, StudyPlan
+from tabbench.experiment.graph import Origin, Plan, Planned, StudyPlan
 from tabbench.experiment.settings import Configured, choose
 from tabbench.experiment.spec import make_spec, parse_setting
 from tabbench.registry import make_registry
+from tabbench.results.record import Record
 
 
 def labels(plan: Plan) -> list[str]:
@@ -202,3 +205,16 @@ def test_a_table_that_is_smaller_than_asked_for_is_taken_whole(bench: Bench) -> 
     whole, beyond = bench.plan(), bench.plan(rows=1000)
     assert list(beyond.steps) == list(whole.steps)
     assert {step.planned.fidelity for step in beyond.records if step.planned} == {"quick"}
+
+
+def test_a_record_keeps_everything_that_was_planned() -> None:
+    planned = Planned(
+        "result", "vime", "mlp", "wine", "3f", split=1, fidelity="quick", protocol="frozen", labels="10%",
+        validation_labels="all", probe="never", split_rule="by time", seed=3, preset="quick", rows_limit=90, trials=4,
+        ssl_trials=5, variant="mlp.width=8", uses_labels=True, plugins={"ssl": Origin("mine", "1.0", 2)}, threads=2,
+        main_metric="auroc", weights="balanced classes",
+    )  # fmt: skip
+    told = planned.to_json()
+    assert set(told) == {each.name for each in fields(Planned)}, "every field has a value here"
+    record = Record.make(planned, "0" * 24, Outcome("failed", error="for some reason")).to_json()
+    assert {name: record.get(name) for name in told} == told
