@@ -2,6 +2,16 @@
 
 from typing import Any
 
+TINY_TJEPA: dict[str, Any] = {
+    "model_dim_hidden": 8,
+    "model_num_layers": 1,
+    "model_num_heads": 2,
+    "model_dim_feedforward": 16,
+    "pred_embed_dim": 4,
+    "pred_num_layers": 1,
+    "pred_num_heads": 2,
+    "pred_dim_feedforward": 8,
+}
 NETWORK = {"max_epochs": 6, "lr": 0.01, "batch_size": 32}
 SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
     ("ssl", "tjepa"): {"exp_epochs": 2, "exp_batch_size": 32},

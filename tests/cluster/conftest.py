@@ -6,6 +6,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from cluster import ray, slurm
+from cluster.runs import MANY, Runs, stable_records
 
 
 @pytest.fixture(scope="session")
@@ -13,6 +14,15 @@ def short_folder() -> Iterator[Path]:
     """A folder with a short path: sockets of munged and Ray may have about 100 characters."""
     with TemporaryDirectory(prefix="tb") as folder:
         yield Path(folder)
+
+
+@pytest.fixture(scope="module")
+def at_home(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    """The records of ``MANY`` on this machine."""
+    results = tmp_path_factory.mktemp("home")
+    done = Runs({}, "--jobs", "2").run(results, *MANY)
+    assert done.returncode == 0, done.stderr
+    return stable_records(results)
 
 
 @pytest.fixture(scope="module")

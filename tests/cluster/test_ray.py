@@ -23,15 +23,6 @@ def ray(ray_cluster: RayCluster) -> Iterator[Runs]:
     runs.close()
 
 
-@pytest.fixture(scope="module")
-def at_home(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
-    """The records of the same run on this machine."""
-    results = tmp_path_factory.mktemp("home")
-    done = Runs({}, "--jobs", "2").run(results, *MANY)
-    assert done.returncode == 0, done.stderr
-    return stable_records(results)
-
-
 def workers(results: Path) -> list[psutil.Process]:
     """Worker processes of a results folder, wherever they were started from."""
     found = []

@@ -41,15 +41,6 @@ def slurm(slurm_cluster: SlurmCluster) -> Iterator[Runs]:
     slurm_cluster.resume()
 
 
-@pytest.fixture(scope="module")
-def at_home(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
-    """The records of the same run on this machine."""
-    results = tmp_path_factory.mktemp("home")
-    done = Runs({}, "--jobs", "2").run(results, *MANY)
-    assert done.returncode == 0, done.stderr
-    return stable_records(results)
-
-
 def scancel(cluster: SlurmCluster) -> None:
     """Cancel one of the jobs that run."""
     running = [job for job, state, _ in cluster.queue() if state == "RUNNING"]

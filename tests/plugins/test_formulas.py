@@ -9,9 +9,9 @@ PTaRL     https://arxiv.org/abs/2407.05364 (projection, diversifying, orthogonal
 
 import math
 from itertools import combinations
-from typing import Any
 
 import torch
+from small_settings import TINY_TJEPA
 from tabbench_binrecon.method import recon_loss, xent_loss
 from tabbench_ptarl.method import diversity_loss, orthogonality_loss, projection_loss
 from tabbench_subtab.method import nt_xent, pair_distance
@@ -24,17 +24,6 @@ from torch import Tensor
 from tabbench import Schema
 from tabbench.nn import TokenRows
 
-SMALL: dict[str, Any] = {
-    "model_dim_hidden": 8,
-    "model_num_layers": 1,
-    "model_num_heads": 2,
-    "model_dim_feedforward": 16,
-    "pred_embed_dim": 4,
-    "pred_num_layers": 1,
-    "pred_num_heads": 2,
-    "pred_dim_feedforward": 8,
-}
-
 
 def draw(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
@@ -45,7 +34,7 @@ def test_tjepa() -> None:
     """Eq. 5: the mean over pairs of masks of ``|g(h_context^m, m_k) - h_target^(m_k)|^2``, here for each row."""
     d, n, n_contexts, n_targets, h = 6, 5, 2, 3, 8
     torch.manual_seed(0)
-    networks = TJEPANetworks(TJEPAConfig(**SMALL, mask_num_encs=2), Schema(tuple("abcdef")), missing=False).eval()
+    networks = TJEPANetworks(TJEPAConfig(**TINY_TJEPA, mask_num_encs=2), Schema(tuple("abcdef")), missing=False).eval()
     with torch.no_grad():
         for parameter in networks.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=0.3)

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import torch
 from harness import Stopping
+from small_settings import TINY_TJEPA
 from tabbench_binrecon.method import BinRecon
 from tabbench_mlp.model import MLPModel
 from tabbench_ptarl.method import PTaRL, PTaRLRepresentation
@@ -21,15 +22,8 @@ from tabbench_vime.method import VIME
 from tabbench import Context, DeadlineReached, JointMethod, Labelled, SSLMethod, Table, Task
 from tabbench.frames import fit_schema, to_table
 
-TINY_TJEPA: dict[str, Any] = {
-    "model_dim_hidden": 8,
-    "model_num_layers": 1,
-    "model_num_heads": 2,
-    "model_dim_feedforward": 16,
-    "pred_embed_dim": 4,
-    "pred_num_layers": 1,
-    "pred_num_heads": 2,
-    "pred_dim_feedforward": 8,
+TJEPA_SETTINGS: dict[str, Any] = {
+    **TINY_TJEPA,
     "exp_epochs": 3,
     "exp_batch_size": 32,
     "model_dropout_prob": 0.1,
@@ -38,8 +32,8 @@ TINY_TJEPA: dict[str, Any] = {
 }
 SMALL: dict[str, Any] = {"epochs": 3, "batch_size": 32}
 CASES: dict[str, Callable[[], SSLMethod | JointMethod]] = {
-    "tjepa": lambda: TJEPA(**TINY_TJEPA),
-    "tjepa-zero": lambda: TJEPA(**TINY_TJEPA, masking="zero", predictor="mlp"),
+    "tjepa": lambda: TJEPA(**TJEPA_SETTINGS),
+    "tjepa-zero": lambda: TJEPA(**TJEPA_SETTINGS, masking="zero", predictor="mlp"),
     "vime": lambda: VIME(**SMALL),
     "vime-static": lambda: VIME(**SMALL, static_corruption=True, corrupt_level="encoded"),
     "subtab": lambda: SubTab(**SMALL, width=16, latent=8, dropout=0.1),

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import torch
 from sklearn.datasets import load_diabetes
+from small_settings import TINY_TJEPA
 from tabbench_tjepa import training
 from tabbench_tjepa.config import TJEPAConfig
 from tabbench_tjepa.memory import USABLE, micro_batch_rows
@@ -19,18 +20,7 @@ from tabbench.frames import fit_schema, to_table
 from tabbench.nn import EMA
 from tabbench.running import tripwires
 
-TINY: dict[str, Any] = {
-    "model_dim_hidden": 8,
-    "model_num_layers": 1,
-    "model_num_heads": 2,
-    "model_dim_feedforward": 16,
-    "pred_embed_dim": 4,
-    "pred_num_layers": 1,
-    "pred_num_heads": 2,
-    "pred_dim_feedforward": 8,
-    "exp_epochs": 4,
-    "exp_batch_size": 32,
-}
+TINY: dict[str, Any] = {**TINY_TJEPA, "exp_epochs": 4, "exp_batch_size": 32}
 
 
 def mixed_frame(n: int = 70) -> pd.DataFrame:

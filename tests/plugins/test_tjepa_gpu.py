@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from fake_cuda import Indexing, move
+from small_settings import TINY_TJEPA
 from tabbench_tjepa.config import TJEPAConfig
 from tabbench_tjepa.masks import MaskSizes, draw_masks
 from tabbench_tjepa.memory import micro_batch_rows
@@ -24,16 +25,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from tabbench import Context, Schema, Table
 from tabbench.nn import TokenRows, own_share
 
-TINY: dict[str, Any] = {
-    "model_dim_hidden": 8,
-    "model_num_layers": 1,
-    "model_num_heads": 2,
-    "model_dim_feedforward": 16,
-    "pred_embed_dim": 4,
-    "pred_num_layers": 1,
-    "pred_num_heads": 2,
-    "pred_dim_feedforward": 8,
-}
 WAITING = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
 
 
@@ -96,7 +87,7 @@ def test_the_guard_against_waiting_sees_it(wait: Any) -> None:
     ids=str,
 )
 def test_masks_and_loss_on_cuda_wait_for_nothing(settings: dict[str, Any]) -> None:
-    config = TJEPAConfig(**TINY, **settings)
+    config = TJEPAConfig(**TINY_TJEPA, **settings)
     networks = TJEPANetworks(config, Schema(tuple("abcde")), missing=False).train()
     with FakeTensorMode(), torch.no_grad(), Indexing():
         move(networks, "cuda")
@@ -114,7 +105,7 @@ def test_masks_and_loss_on_cuda_wait_for_nothing(settings: dict[str, Any]) -> No
 
 def test_the_loss_on_cuda_is_one_graph_without_a_break() -> None:
     """Forward: gradients on CUDA need a CUDA build; on the CPU they are compiled in the slow test below."""
-    networks = TJEPANetworks(TJEPAConfig(**TINY), Schema(tuple("abcde")), missing=False).train()
+    networks = TJEPANetworks(TJEPAConfig(**TINY_TJEPA), Schema(tuple("abcde")), missing=False).train()
     counter = CompileCounterWithBackend("aot_eager")
     with FakeTensorMode(), torch.no_grad(), Indexing():
         move(networks, "cuda")
@@ -132,7 +123,7 @@ def test_the_loss_on_cuda_is_one_graph_without_a_break() -> None:
 
 
 def test_the_moving_average_is_one_operation_and_the_optimiser_is_fused() -> None:
-    config = TJEPAConfig(**TINY)
+    config = TJEPAConfig(**TINY_TJEPA)
     networks = TJEPANetworks(config, Schema(tuple("abcde")), missing=False)
     assert all(group["fused"] for group in make_optimizer(networks, config).param_groups)
     move(networks, "meta")
@@ -146,7 +137,7 @@ def test_the_moving_average_is_one_operation_and_the_optimiser_is_fused() -> Non
 
 def test_gradients_optimiser_and_moving_average_wait_for_nothing() -> None:
     """On the meta device, which has no numbers that could be waited for; gradients on CUDA need a CUDA build."""
-    config = TJEPAConfig(**TINY)
+    config = TJEPAConfig(**TINY_TJEPA)
     networks = TJEPANetworks(config, Schema(tuple("abcde")), missing=False).train()
     move(networks, "meta")
     rows = TokenRows(
@@ -184,7 +175,7 @@ def test_a_compiled_training_has_at_most_sixteen_shapes(d: int) -> None:
 @pytest.mark.slow
 def test_every_shape_compiles_once_into_one_graph_without_a_break() -> None:
     d, n_rows = 54, 8
-    networks = TJEPANetworks(TJEPAConfig(**TINY), Schema(tuple(f"x{j}" for j in range(d))), missing=False).train()
+    networks = TJEPANetworks(TJEPAConfig(**TINY_TJEPA), Schema(tuple(f"x{j}" for j in range(d))), missing=False).train()
     rows = TokenRows(torch.randn(n_rows, d), torch.zeros(n_rows, 0), torch.zeros(n_rows, 0, dtype=torch.int64))
     counter = CompileCounterWithBackend("aot_eager")
     compiled(networks)  # raises the limit of shapes
@@ -206,7 +197,7 @@ def small_table(rows: int = 64) -> Table:
 
 
 def test_rows_that_stay_outside_a_gpu_are_sent_without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    method, table, context = TJEPA(**TINY), small_table(), Context()
+    method, table, context = TJEPA(**TINY_TJEPA), small_table(), Context()
     method.initialise(table, context)
     work = Work(method, table, context)
     sent: list[int] = []
@@ -244,7 +235,7 @@ def test_what_is_sent_is_pinned_first_and_nobody_waits(monkeypatch: pytest.Monke
 
 
 def test_mixed_precision_is_autocast_on_a_gpu_and_products_alone_on_a_cpu() -> None:
-    method, table, context = TJEPA(**TINY, bf16=True), small_table(), Context()
+    method, table, context = TJEPA(**TINY_TJEPA, bf16=True), small_table(), Context()
     method.initialise(table, context)
     work = Work(method, table, context)
     assert not isinstance(work._precision(), torch.autocast)
@@ -287,7 +278,7 @@ def test_two_processes_have_the_loss_curve_of_one(tmp_path: Path) -> None:
 
     script = tmp_path / "train.py"
     script.write_text(PARALLEL, encoding="utf-8")
-    settings = json.dumps({**TINY, "exp_epochs": 20, "exp_batch_size": 35, "bf16": False})
+    settings = json.dumps({**TINY_TJEPA, "exp_epochs": 20, "exp_batch_size": 35, "bf16": False})
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
 
     def losses(*command: str) -> list[float]:
