@@ -53,6 +53,37 @@ def test_fine_tuned_figures_say_their_protocol_and_labels() -> None:
     assert all(("AUROC" in cell.caveat) == (cell.metric == "auroc") for cell in cells)
 
 
+@pytest.mark.parametrize(
+    "dataset, model, figures",
+    [
+        ("CA", "mlp", (0.506, 0.445, 0.454)),
+        ("CA", "resnet", (0.493, 0.478, 0.464)),
+        ("CA", "ft_transformer", (0.470, 0.438, 0.429)),
+        ("HI", "mlp", (0.801, 0.805, 0.814)),
+        ("HI", "resnet", (0.810, 0.815, 0.826)),
+        ("HI", "ft_transformer", (0.809, 0.840, 0.845)),
+        ("AD", "mlp", (0.9085, 0.9105, 0.9116)),
+    ],
+)
+def test_objectives_have_their_published_figures(dataset: str, model: str, figures: tuple[float, ...]) -> None:
+    cells = PublishedTables("rubachev.csv", "rubachev.toml").cells()
+    found = {(cell.ssl, cell.model, cell.dataset): cell.mean for cell in cells}
+    for ssl, figure in zip(("none", "reconstruct", "predict_mask"), figures, strict=True):
+        assert found[ssl, model, dataset] == pytest.approx(figure, abs=5.1e-5 if dataset == "AD" else 5.1e-4)
+
+
+def test_linear_probes_have_their_published_figures() -> None:
+    cells = PublishedTables("subtab.csv", "subtab.toml").cells()
+    assert {(cell.ssl, cell.model): cell.mean for cell in cells if cell.dataset == "MNIST"} == {
+        ("subtab", "linear"): 0.9786, ("vime", "linear"): 0.9523, ("none", "linear"): 0.9260,
+        ("none", "xgboost"): 0.9802,
+    }  # fmt: skip
+    assert {(cell.ssl, cell.model): cell.mean for cell in cells if cell.dataset == "AD"} == {
+        ("subtab", "linear"): 0.8535, ("vime", "linear"): 0.8443, ("none", "linear"): 0.8468,
+        ("none", "xgboost"): 0.8611,
+    }  # fmt: skip
+
+
 def test_a_published_figure_stands_beside_our_own_of_the_same_question_only() -> None:
     (cell,) = (
         cell
