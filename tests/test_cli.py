@@ -9,26 +9,13 @@ import warnings
 from pathlib import Path
 
 import pytest
-from harness import TOYS, tabbench, tabbench_process
+from harness import INLINE, TOYS, tabbench, tabbench_process
 
 from tabbench.__main__ import main as run_command
 from tabbench.cli import listing
 from tabbench.cli.app import main
 
-RUN: list[str | Path] = [
-    "run",
-    "--plugin",
-    TOYS,
-    "--ssl",
-    "projection",
-    "--model",
-    "nearest",
-    "--data",
-    "wine",
-    "--executor",
-    "inline",
-    "--offline",
-]
+RUN = ("run", *INLINE, "--ssl", "projection", "--model", "nearest", "--data", "wine", "--offline")
 
 
 @pytest.fixture(scope="module")
@@ -109,19 +96,8 @@ def test_a_dry_run_counts_steps_and_writes_nothing(tmp_path: Path, results: Path
 def test_a_dry_run_estimates_the_time(tmp_path: Path, results: Path) -> None:
     stored = tabbench(*RUN, "--results", results, "--dry-run", "--seeds", "9")
     assert "time: about" in stored.stdout
-    paper: list[str | Path] = [
-        "run",
-        "--ssl",
-        "none",
-        "--model",
-        "nearest,mlp",
-        "--plugin",
-        TOYS,
-        "--preset",
-        "paper",
-        "--data",
-        "paper",
-    ]
+    what = ("--ssl", "none", "--model", "nearest,mlp", "--preset", "paper", "--data", "paper")
+    paper = ("run", "--plugin", TOYS, *what)
     unknown = tabbench(*paper, "--dry-run", "--results", tmp_path)
     assert "980 job(s) to run, 280 record(s) in the end" in unknown.stdout
     assert "time: unknown" in unknown.stdout
@@ -277,7 +253,7 @@ def test_tables_that_could_be_confused_are_refused_and_notes_are_told(tmp_path: 
         rows = "\n".join(f"{i},{(i + shift) % 5},{'ab'[i % 2]}" for i in range(60))
         (tmp_path / folder / "t.csv").write_text(f"id,x,y\n{rows}\n")
     (tmp_path / "copy.csv").write_text((tmp_path / "a" / "t.csv").read_text())
-    toys = ("--plugin", TOYS, "--executor", "inline", "--results", tmp_path / "results")
+    toys = (*INLINE, "--results", tmp_path / "results")
     run = ("run", "--ssl", "none", "--model", "nearest", "--preset", "quick", *toys)
     a, b, copy = (f"{tmp_path}/{name}:y" for name in ("a/t.csv", "b/t.csv", "copy.csv"))
     for mode in ((), ("--dry-run",)):

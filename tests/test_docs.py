@@ -20,7 +20,7 @@ from typing import Any
 import printed
 import pytest
 import typer
-from harness import tabbench
+from harness import INLINE, tabbench
 from tabbench_tjepa.method import TJEPA
 from typer.main import get_command
 
@@ -143,7 +143,7 @@ def run_command(command: str, folder: Path) -> str:
     """Run a tabbench command of a page; its output."""
     words = tabbench_words(command)
     assert words is not None, f"only tabbench commands are run, not: {command}"
-    done = tabbench(*words, cwd=folder)
+    done = tabbench(*words, *(INLINE if words[0] == "run" else ()), cwd=folder)
     assert done.returncode == 0, f"{command}: {done.stderr}"
     return done.stdout
 
@@ -164,8 +164,8 @@ def check_shown(block: Block, output: str) -> None:
 def test_the_plugin_of_the_readme_runs(tmp_path: Path) -> None:
     plugin = next(block for block in blocks(ROOT / "README.md") if block.text.startswith("# my_method.py"))
     (tmp_path / "my_method.py").write_text(plugin.text, encoding="utf-8")
-    options = ("--plugin", "my_method.py", "--ssl", "mine", "--model", "linear", "--data", "wine", "--jobs", "1")
-    done = tabbench("run", *options, cwd=tmp_path)
+    options = ("--plugin", "my_method.py", "--ssl", "mine", "--model", "linear", "--data", "wine")
+    done = tabbench("run", *options, *INLINE, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "2 record(s) made" in done.stderr
     assert re.search(r"^mine +linear", done.stdout, re.M), done.stdout

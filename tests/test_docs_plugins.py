@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from harness import tabbench
+from harness import INLINE, tabbench
 from packages import install
 
 from tabbench.config import preset_settings
@@ -45,7 +45,7 @@ class Reader:
                 self.monkeypatch.setenv("PYTHONPATH", str(site))  # for workers and pytest
                 continue
             if program == "tabbench":
-                here = ["--offline", "--jobs", "1"] if words[0] == "run" else []
+                here = ("--offline", *INLINE) if words[0] == "run" else ()
                 done = tabbench(*words, *here, cwd=self.folder)
             else:
                 command = [sys.executable, "-P", "-m", program, "-q", *words]

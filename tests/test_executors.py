@@ -49,7 +49,7 @@ def test_the_pool_of_the_page_starts_its_workers_as_it_says(tmp_path: Path) -> N
 def test_the_executor_of_the_page_makes_the_same_records(bench: Bench, tmp_path: Path) -> None:
     other = Bench(tmp_path / "other", plugins=[example("inprocess.py", tmp_path)])
     assert other.run(executor="inprocess").done == 2
-    bench.run()
+    bench.run(executor=InProcess)
     assert other.stable_records() == bench.stable_records()
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from harness import TOYS, tabbench
+from harness import INLINE, tabbench
 
 from tabbench.config import preset_settings
 from tabbench.context import Context
@@ -158,7 +158,7 @@ def test_the_command_prints_a_line_for_each_look_and_writes_a_page(tmp_path: Pat
 def test_settings_are_compared_and_a_stored_encoder_is_not_trained_again(tmp_path: Path) -> None:
     results, out = tmp_path / "results", tmp_path / "page.html"
     run = ("--ssl", "vime", "--model", "linear", "--data", "wine", "--set", "vime.epochs=2", "--results", results)
-    assert tabbench("run", *run, "-q", "--plugin", TOYS, "--executor", "inline").returncode == 0
+    assert tabbench("run", *run, "-q", *INLINE).returncode == 0
     done = tabbench("inspect", "--ssl", "vime", "--data", "wine", "--results", results, "--out", out)
     assert done.returncode == 0, done.stderr
     assert "stored in" in done.stdout

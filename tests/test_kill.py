@@ -24,10 +24,10 @@ from tabbench.results.store import Store
 
 ROUNDS = int(os.environ.get("TABBENCH_KILLS", "2"))
 """TABBENCH_KILLS=20 makes it a longer run with more kills."""
-SEEDS = 2 * ROUNDS
-SLEEPS = {"nearest": {"sleep": 0.3}, "projection": {"sleep": 0.3}}
+SEEDS = ROUNDS
+SLEEPS = {"nearest": {"sleep": 0.1}, "projection": {"sleep": 0.1}}
 TUNED: dict[str, Any] = {"seeds": SEEDS, "trials": 5, "ssl_trials": 5, "set": SLEEPS}
-PLAIN: dict[str, Any] = {"seeds": 6, "set": SLEEPS}
+PLAIN: dict[str, Any] = {"seeds": 4, "set": SLEEPS}
 Start = Callable[..., "subprocess.Popen[bytes]"]
 
 

@@ -10,7 +10,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from harness import tabbench, tabbench_process, written_records
+from harness import INLINE, tabbench, written_records
 from packages import install
 
 from tabbench import UsageError, __version__
@@ -56,7 +56,8 @@ def test_the_workflow_of_a_new_package_checks_replays_and_publishes_submissions(
     assert tabbench("plugins", "new", "ssl", "fresh-idea", "--into", tmp_path).returncode == 0
     project = tmp_path / "tabbench-fresh-idea"
     ours = project / "submissions" / "ours"
-    assert tabbench("run", "--ssl", "none", "--model", "linear", "--data", "wine", "--results", ours).returncode == 0
+    what = ("--ssl", "none", "--model", "linear", "--data", "wine")
+    assert tabbench("run", *what, *INLINE, "--results", ours).returncode == 0
     text = (project / ".github" / "workflows" / "leaderboard.yml").read_text(encoding="utf-8")
     steps = re.findall(r"run: (?:\|\n((?: {10}.*\n)+)|(tabbench .*)\n)", text)
     commands = [block or line for block, line in steps]
@@ -76,8 +77,10 @@ def test_the_workflow_of_a_new_package_checks_replays_and_publishes_submissions(
     assert (project / "site" / "index.html").is_file()
 
 
-def test_new_packages_of_every_kind_pass_their_own_tests_and_run_together(tmp_path: Path) -> None:
-    """All kinds in one process each for their tests and for a run: what takes long is starting Python."""
+def test_new_packages_of_every_kind_pass_their_own_tests_and_run_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All kinds in one process for their tests, and in one worker for a run: what takes long is starting Python."""
     projects = [tmp_path / f"tabbench-fresh-{kind}" for kind in MODULES]
     for kind, project in zip(MODULES, projects, strict=True):
         done = tabbench("plugins", "new", kind, f"fresh-{kind}", "--into", tmp_path)
@@ -91,18 +94,19 @@ def test_new_packages_of_every_kind_pass_their_own_tests_and_run_together(tmp_pa
         assert re.search(rf"test_fresh_{kind}\.py::.* PASSED", tested.stdout), kind
 
     results = ["--results", str(tmp_path / "results")]
-    ran = tabbench_process(
-        "run", "--ssl", "fresh-ssl,fresh-joint", "--model", "linear,fresh-model", "--preset", "quick",
+    monkeypatch.syspath_prepend(tmp_path / "site")  # for the command, which runs here
+    monkeypatch.setenv("PYTHONPATH", environment["PYTHONPATH"])  # for its worker
+    ran = tabbench(
+        "run", "--ssl", "fresh-ssl,fresh-joint", "--model", "fresh-model", "--preset", "quick",
         "--data", "wine,fresh-dataset,fresh-scheme:7", "--executor", "fresh-executor", "--jobs", "1", "--offline",
-        *results, env=environment,
+        "--set", "fresh-ssl.epochs=2", "--set", "fresh-joint.epochs=2", "--set", "fresh-model.max_epochs=2", *results,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     records = {(record["ssl"], record["model"], record["data"]) for record in written_records(tmp_path / "results")}
-    arms, models = ("none", "fresh-ssl", "fresh-joint"), ("linear", "fresh-model")
-    tables = ("wine", "fresh-dataset", "fresh-scheme:7")
-    assert records == {(arm, model, table) for arm in arms for model in models for table in tables}
+    arms, tables = ("none", "fresh-ssl", "fresh-joint"), ("wine", "fresh-dataset", "fresh-scheme:7")
+    assert records == {(arm, "fresh-model", table) for arm in arms for table in tables}
 
-    shown = tabbench_process("table", *results, "--against", "fresh-reference", env=environment)
+    shown = tabbench("table", *results, "--against", "fresh-reference")
     assert shown.returncode == 0, shown.stderr
     assert ".972" in shown.stdout
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from harness import tabbench_process, written_records
+from harness import INLINE, tabbench_process, written_records
 from packages import install
 from test_architecture import imports
 
@@ -34,7 +34,7 @@ def test_it_passes_its_own_tests_and_the_kit(environment: dict[str, str]) -> Non
 
 def test_it_runs_beside_a_built_in_method(environment: dict[str, str], tmp_path: Path) -> None:
     small = ["--set", "scarf.epochs=2", "--set", "tjepa.exp_epochs=2", "--set", "mlp.max_epochs=2"]
-    where = ["--data", "wine", "--offline", "--jobs", "1", "--results", str(tmp_path / "results")]
+    where = ("--data", "wine", "--offline", *INLINE, "--results", tmp_path / "results")
     done = tabbench_process("run", "--ssl", "scarf,tjepa", "--model", "mlp", *where, *small, env=environment)
     assert done.returncode == 0, done.stderr
     records = {record["ssl"]: record for record in written_records(tmp_path / "results")}
