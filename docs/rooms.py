@@ -18,7 +18,7 @@ ROOMS = {
     "results": "what came out: records, store, tables, statistics, pages",
     "running": "how it is run: driver, studies, workers, what a job does",
     "testing": "the conformance kit, and templates of plugins",
-    "api": "the Python face",
+    "api": "the Python API",
     "cli": "the command line, one module per command",
 }
 """Rooms from the ground up: each may import those above it in this list."""

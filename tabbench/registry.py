@@ -343,7 +343,7 @@ def _fault(plugin: object) -> str:
     if plugin.contract != CONTRACT_VERSION:
         return (
             f"{plugin.name!r} is written for version {plugin.contract} of the plugin contract, "
-            f"this tabbench has version {CONTRACT_VERSION}: update one of the two"
+            f"but this tabbench has version {CONTRACT_VERSION}: update one of the two"
         )
     if not NAME.fullmatch(plugin.name):
         return f"bad name {plugin.name!r}: lower-case letters, digits, '_' and '-' are allowed"

@@ -37,7 +37,7 @@ class Schema:
 
     def __post_init__(self) -> None:
         if len(self.levels) != len(self.categorical):
-            raise ValueError(f"{len(self.categorical)} categorical columns, but levels of {len(self.levels)}")
+            raise ValueError(f"{len(self.categorical)} categorical columns, but levels for {len(self.levels)}")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -84,7 +84,7 @@ class Table:
                 f"columns {self.numeric.shape} and {self.categorical.shape} do not fit a schema with {wanted}"
             )
         if len(self.numeric) != len(self.categorical):
-            raise ValueError(f"{len(self.numeric)} numeric rows, {len(self.categorical)} categorical rows")
+            raise ValueError(f"{len(self.numeric)} numeric rows, but {len(self.categorical)} categorical rows")
 
     def __len__(self) -> int:
         return len(self.numeric)
@@ -116,7 +116,7 @@ class Representation:
 
     def __post_init__(self) -> None:
         if self.array.ndim not in (2, 3):
-            raise ValueError(f"a representation has shape (rows, k) or (rows, d, h), not {self.array.shape}")
+            raise ValueError(f"a representation must have shape (rows, k) or (rows, d, h), not {self.array.shape}")
 
     def __len__(self) -> int:
         return len(self.array)

@@ -3,6 +3,7 @@
 import json
 import re
 import resource
+import signal
 import subprocess
 import sys
 import warnings
@@ -275,9 +276,31 @@ def test_ctrl_c_before_anything_has_begun_ends_in_one_line(
         raise KeyboardInterrupt
 
     monkeypatch.setattr("tabbench.cli.app.main", interrupt)
+    before = signal.getsignal(signal.SIGINT)
     with pytest.raises(SystemExit) as ended:
         run_command()
+    signal.signal(signal.SIGINT, before)
     assert (ended.value.code, capsys.readouterr().err) == (130, "tabbench: interrupted\n")
+
+
+def test_ctrl_c_is_not_lost_in_a_callback_of_an_import() -> None:
+    """Python only prints what such a callback raises: the command would go on."""
+    script = """
+import signal, weakref
+from tabbench.__main__ import interrupt
+
+class Lock: pass
+
+signal.signal(signal.SIGINT, interrupt)
+made = {"signal": signal}
+exec(compile("def cb(_): signal.raise_signal(signal.SIGINT)", "<frozen importlib._bootstrap>", "exec"), made)
+lock = Lock()
+seen = weakref.ref(lock, made["cb"])
+del lock
+print("went on")
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "tabbench: interrupted\n")
 
 
 def test_ctrl_c_within_a_command_ends_in_one_line(

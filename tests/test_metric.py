@@ -39,7 +39,7 @@ def test_a_table_of_another_kind_keeps_its_metric(bench: Bench) -> None:
     [
         ("aurok", "Unknown metric 'aurok'. Did you mean: auroc?"),
         ("ece", "--metric ece cannot drive a run: predicting the class frequencies"),
-        ("mae", "--metric mae needs a numeric target, and no table of this run has one"),
+        ("mae", "--metric mae needs a numeric target, but no table in this run has one"),
     ],
 )
 def test_a_metric_that_does_not_fit_is_refused(bench: Bench, metric: str, said: str) -> None:

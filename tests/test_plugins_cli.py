@@ -72,8 +72,8 @@ def test_the_workflow_of_a_new_package_checks_replays_and_publishes_submissions(
         )
         assert done.returncode == 0, done.stderr + done.stdout
         said.append(done.stdout)
-    assert "0 replayed\nnothing is wrong" in said[0]
-    assert "1 replayed\nnothing is wrong" in said[1], "there is one result, and it came out the same"
+    assert "0 replayed\nno problems found" in said[0]
+    assert "1 replayed\nno problems found" in said[1], "there is one result, and it came out the same"
     assert (project / "site" / "index.html").is_file()
 
 

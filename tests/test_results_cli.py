@@ -89,7 +89,7 @@ def test_same_job_with_other_predictions_is_refused_and_named(theirs: Path, tmp_
     assert sum(merged.added.values()) == 4, "neither of the two is taken"
     (reason,) = merged.refused
     assert "wine/0 projection + nearest seed 1" in reason
-    assert "same job, different evidence (score, test, hashes); none of them is taken" in reason
+    assert "same job, different evidence (score, test, hashes); kept none of them" in reason
     assert "score 0.999, predictions ffffffffff" in reason
 
 
@@ -102,7 +102,7 @@ def test_what_is_already_there_stays(theirs: Path, tmp_path: Path) -> None:
     merge_results([theirs], store)
     merged = merge_results([copy_of(theirs, tmp_path / "forged", forge)], store)
     assert sum(merged.added.values()) == 0
-    assert f"that of {store.root} stays" in merged.refused[0]
+    assert f"kept that of {store.root}" in merged.refused[0]
     assert stable(Store(store.root).records()) == stable(Store(theirs).records())
 
 
@@ -190,7 +190,7 @@ def test_command_says_what_it_took_and_refused(theirs: Path, tmp_path: Path) -> 
 def test_what_is_no_results_folder_is_refused(theirs: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not a results folder: it has no folder 'records'"):
         merge_results([tmp_path], Store(tmp_path / "ours"))
-    with pytest.raises(UsageError, match="is the folder that others are merged into"):
+    with pytest.raises(UsageError, match="is the folder to merge into: give other folders"):
         merge_results([theirs], Store(theirs))
 
 
@@ -210,7 +210,7 @@ def test_every_score_is_compared(theirs: Path, tmp_path: Path, field: str) -> No
     store = Store(tmp_path / "ours")
     merge_results([theirs], store)
     merged = merge_results([copy_of(theirs, tmp_path / "forged", forge)], store)
-    assert f"same job, different evidence ({field}); that of {store.root} stays" in merged.refused[0]
+    assert f"same job, different evidence ({field}); kept that of {store.root}" in merged.refused[0]
 
 
 def test_a_folder_that_contradicts_itself_is_not_believed(theirs: Path, tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ def test_a_sound_folder_verifies_with_and_without_artefacts(theirs: Path, tmp_pa
         [
             f"{theirs}: 4 result(s), 0 trial(s), 1 failure(s)",
             "2 artefact(s), 1 experiment(s), 0 replayed",
-            "nothing is wrong",
+            "no problems found",
         ],
     )
     published = tmp_path / "published"
@@ -283,7 +283,7 @@ def test_results_of_0_1_0_verify(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "pattern, finding",
     [
-        ("records/*.jsonl", "it is damaged: its digest does not fit"),
+        ("records/*.jsonl", "it is damaged: its digest does not match"),
         ("records.parquet", "records.parquet: it is damaged, or lines it was made from are gone"),
         ("artefacts/encode/*/train.npy", "it is damaged (train.npy)"),
         ("artefacts/pretrain/*/step.json", "it is damaged (step.json)"),
@@ -329,7 +329,7 @@ def test_lines_that_are_cut_off_are_found_by_the_copy(theirs: Path, tmp_path: Pa
 
 def test_random_cells_are_run_again(theirs: Path, tmp_path: Path) -> None:
     code, lines = verified(theirs, "--replay", "1", "--plugin", TOYS, "--offline")
-    assert (code, lines[-1]) == (0, "nothing is wrong")
+    assert (code, lines[-1]) == (0, "no problems found")
     found = verify_results(theirs)
     assert len(choose_cells(found, 9, 0)) == 4
     assert len({tuple(record.key for record in choose_cells(found, 2, seed)) for seed in range(9)}) > 1

@@ -37,7 +37,7 @@ def test_a_run_is_seen_at_work_killed_and_done(tmp_path: Path) -> None:
         (job,) = one["jobs"]
         assert (job["label"], job["kind"], job["total"]) == ("wine/0 none + nearest seed 0", "fit", 10)
         shown = tabbench("status", "--results", results).stdout
-        assert f"{one['host']} {driver.pid}, --executor local: at work for" in shown
+        assert f"{one['host']} {driver.pid}, --executor local: running for" in shown
         assert "1 running, 0 queued, 1 ready, 0 waiting for other steps; 1 at a time" in shown
         assert f"    {one['host']}: wine/0 none + nearest seed 0 " in shown
     finally:
@@ -46,7 +46,7 @@ def test_a_run_is_seen_at_work_killed_and_done(tmp_path: Path) -> None:
     (one,) = status(results)["drivers"]
     assert (one["alive"], one["ended"]) == (False, "")
     shown = tabbench("status", "--results", results).stdout
-    assert "dead; last heard of" in shown
+    assert "dead; last heard from" in shown
     assert f"  resume with: {shlex.join(['tabbench', *command[4:]])}\n" in shown
 
 
@@ -92,7 +92,7 @@ def test_a_driver_on_another_machine_is_judged_by_its_signs_of_life(tmp_path: Pa
           jobs=[{"label": "wine/0 pretrain vime", "kind": "pretrain", "node": "n8", "since": now + 5, "step": 3,
                  "total": 10}])  # fmt: skip
     lines = lines_about(tmp_path)
-    assert lines[0].startswith(f"n7 {2**22 + 1}, --executor slurm: at work for 1 min 4")
+    assert lines[0].startswith(f"n7 {2**22 + 1}, --executor slurm: running for 1 min 4")
     assert lines[1:] == [
         "  4 of 9 steps done, 0 failed",
         "  1 running, 0 queued, 3 ready, 0 waiting for other steps; 2 at a time",
@@ -109,7 +109,7 @@ def test_a_dead_driver_says_how_to_resume_unless_that_was_done(tmp_path: Path) -
     now = time.time()
     write(tmp_path, time=now - 7200)
     assert lines_about(tmp_path) == [
-        f"{socket.gethostname()} {2**22 + 1}, --executor slurm: dead; last heard of 2 h 0 min ago",
+        f"{socket.gethostname()} {2**22 + 1}, --executor slurm: dead; last heard from 2 h 0 min ago",
         "  4 of 9 steps done, 0 failed",
         "  resume with: tabbench run --ssl vime",
     ]
@@ -118,7 +118,7 @@ def test_a_dead_driver_says_how_to_resume_unless_that_was_done(tmp_path: Path) -
         f"{socket.gethostname()} {2**22 + 1}, --executor slurm: done 1 h 0 min ago",
         "  9 of 9 steps done, 0 failed",
         "",
-        f"{socket.gethostname()} {2**22 + 1}, --executor slurm: dead; last heard of 2 h 0 min ago; resumed later",
+        f"{socket.gethostname()} {2**22 + 1}, --executor slurm: dead; last heard from 2 h 0 min ago; resumed later",
         "  4 of 9 steps done, 0 failed",
     ]
 
@@ -141,4 +141,4 @@ def test_records_from_elsewhere_have_no_driver(tmp_path: Path) -> None:
 
 def test_a_driver_that_has_just_begun_is_starting(tmp_path: Path) -> None:
     write(tmp_path, host="n7", executor="", total=0, done=0, started=time.time() + 60)
-    assert lines_about(tmp_path) == [f"n7 {2**22 + 1}, --executor ?: at work for 0.0 s", "  starting"]
+    assert lines_about(tmp_path) == [f"n7 {2**22 + 1}, --executor ?: running for 0.0 s", "  starting"]

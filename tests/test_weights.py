@@ -210,7 +210,7 @@ def test_tables_of_numbers_are_run_without_class_weights(bench: Bench) -> None:
     plan = bench.plan(ssl=["none"], model=["linear"], data=["wine", "diabetes"], class_weights="balanced")
     told = {step.planned.data: step.planned.weights for step in plan.records if step.planned}
     assert told == {"wine": "balanced classes", "diabetes": None}
-    with pytest.raises(UsageError, match="--class-weights needs a target with classes, and no table of this run"):
+    with pytest.raises(UsageError, match="--class-weights needs a target with classes, but no table in this run"):
         bench.plan(data=["diabetes"], class_weights="balanced")
 
 

@@ -1,4 +1,4 @@
-"""California housing. OpenML has the raw counts of the census; the paper uses the averages, as scikit-learn does."""
+"""California housing. OpenML has the raw census counts; the paper uses averages, as scikit-learn does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tabbench_openml.datasets import OpenMLDataset
 
 TARGET = "MedHouseVal"
 MEAN, STD = 2.068558, 1.153956
-"""Of the target, in 100,000 dollars."""
+"""Mean and standard deviation of the target, in 100,000 dollars."""
 DOLLARS = 100_000.0
 
 COMMON = {
@@ -27,7 +27,7 @@ ORDER = ("MedInc", "HouseAge", "AveRooms", "AveBedrms", "Population", "AveOccup"
 
 
 class CaliforniaHousing(OpenMLDataset):
-    """Takes raw counts or averages, dollars or hundreds of thousands of them; says what it found."""
+    """Reads counts or averages, dollars or hundreds of thousands of dollars, and notes which it found."""
 
     def arrange(self, loaded: LoadedData) -> LoadedData:
         features = loaded.frame.drop(columns=loaded.target)
@@ -59,4 +59,4 @@ def _pick(columns: dict[str, pd.Series[float]], spellings: tuple[str, ...]) -> p
     for spelling in spellings:
         if spelling in columns:
             return columns[spelling]
-    raise DataError(f"there is no column {' or '.join(spellings)}; found are {', '.join(columns)}")
+    raise DataError(f"there is no column {' or '.join(spellings)}; the columns are {', '.join(columns)}")

@@ -1,7 +1,7 @@
-"""The child process in which the openml client does one request: ``python -m tabbench_openml.client REQUEST``.
+"""One request of the openml client, in a child process: ``python -m tabbench_openml.client REQUEST``.
 
-A process of its own, because the client waits for a stalled server without end, and because it keeps a configuration
-and a cache that are not ours. The answer is the file ``answer.json`` in the folder of the request.
+It has a separate process because the client waits forever for a stalled server, and because it keeps its own
+configuration and cache. The answer is the file ``answer.json`` in the folder of the request.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from pathlib import Path
 from typing import Any
 
 TIMED_OUT = 75
-"""Exit code when the time was up."""
+"""Exit code when time ran out."""
 DESCRIBED = "described"
-"""The file that says which kinds of data file the server describes: what fails after it is the download of them."""
+"""The file that says which kinds of data file the server has. A failure after it was written is one of the download."""
 LAST_FAULT = "fault.txt"
-"""The file that says why the latest attempt failed, should the time be up before the next one ends."""
+"""The file that says why the latest attempt failed, in case time runs out before the next one ends."""
 WRONG_CHECKSUM = "the checksum of the download is wrong"
 UNREACHABLE = "the server cannot be reached"
 UNKNOWN_CODES = frozenset({111, 151, 601})
 """The server's codes for an unknown dataset, task and study."""
 MOST_SPLIT_LINES = 20_000_000
-"""A task whose file of folds has more lines than this comes without them."""
+"""If a task's file of folds has more lines than this, the task is loaded without folds."""
 ABOUT: dict[str, Any] = {"download_features_meta_data": True, "download_qualities": True}
 
 
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def answer(request: dict[str, Any]) -> None:
-    """Do what is asked and leave the answer in the folder of the request."""
+    """Do one request and leave the answer in its folder."""
     import openml
 
     folder = Path(request["folder"])
@@ -54,7 +54,7 @@ def answer(request: dict[str, Any]) -> None:
 
 
 def fetch(request: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """What was downloaded, or the ``fault`` because of which it was not."""
+    """Download, and describe the result; if it failed, ``fault`` says why."""
     fault = ""
     for attempt, delay in enumerate((0.0, *request["delays"])):
         time.sleep(delay)
@@ -65,13 +65,13 @@ def fetch(request: dict[str, Any], folder: Path) -> dict[str, Any]:
             if final:
                 return {"fault": fault, "final": True}
             (folder / LAST_FAULT).write_text(fault, encoding="utf-8")
-            if fault == UNREACHABLE and attempt:  # most likely there is no network, and nobody wants to wait for it
+            if fault == UNREACHABLE and attempt:  # most likely there is no network, so do not keep the user waiting
                 break
     return {"fault": fault}
 
 
 class Refused(Exception):  # noqa: N818 - an answer, not an error of the program
-    """What the server has is not for us: no other attempt will change that."""
+    """We cannot use what the server has; another attempt would not change that."""
 
 
 def download_suite(suite_id: int, folder: Path) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def download_task(task_id: int, folder: Path) -> dict[str, Any]:
     task: Any = openml.tasks.get_task(task_id, **ABOUT)
     kind = {1: "classification", 2: "regression"}.get(task.task_type_id.value)
     if kind is None:
-        raise Refused(f"task {task_id} is a {task.task_type}: only classification and regression can be run")
+        raise Refused(f"task {task_id} is a {task.task_type}: only classification and regression tasks can be run")
     answer = download(int(task.dataset_id), folder)
     shape = task.estimation_procedure.get("parameters") or {}
     parts = int(shape.get("number_repeats") or 1) * int(shape.get("number_folds") or 1)
@@ -135,7 +135,7 @@ ANSWERS: dict[str, Callable[[int, Path], dict[str, Any]]] = {
 
 
 def describe(error: Exception, what: str, number: int) -> tuple[str, bool]:
-    """A fault in the words of the user, and whether another attempt is in vain."""
+    """Describe a fault for the user, and say whether another attempt is pointless."""
     import requests
     from openml.exceptions import OpenMLHashException, OpenMLPrivateDatasetError, OpenMLServerException
 

@@ -1,4 +1,4 @@
-"""Datasets of OpenML: downloaded, compared with what must be in them, and handed over."""
+"""Datasets of OpenML, downloaded and checked against their expected content."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tabbench_openml.download import Download, DownloadFault, FileKind, download
 from tabbench_openml.tables import read_table
 
 FILE_KINDS: tuple[FileKind, ...] = ("arff", "parquet")
-"""In the order of trust: only ARFF files have a checksum. Outages of OpenML tend to hit one of the two."""
+"""The more trusted kind first: only ARFF files have a checksum. Outages of OpenML tend to hit only one of the two."""
 SHARE_TOLERANCE = 0.001
 
 
@@ -27,10 +27,10 @@ def download_table(
     read: Callable[[Download], LoadedData],
     remedy: str,
 ) -> LoadedData:
-    """Download into ``folder``, which is gone afterwards, and read; one kind of file after the other."""
+    """Download into ``folder``, read the table, and remove the folder; tries one kind of file after the other."""
     faults = []
     try:
-        shutil.rmtree(folder, ignore_errors=True)  # of a download that was killed; the harness runs one at a time
+        shutil.rmtree(folder, ignore_errors=True)  # left by a download that was killed; the harness runs one at a time
         folder.mkdir(parents=True)
         for kind in FILE_KINDS:
             try:
@@ -49,7 +49,7 @@ def download_table(
 def make_loaded(
     found: Download, frame: pd.DataFrame, target: str, task: Literal["classification", "regression"]
 ) -> LoadedData:
-    """The table as the harness wants it: features, then the target."""
+    """Arrange the table as the harness expects it: features, then the target."""
     features = [feature for feature in found.features if feature.name != target and feature.name not in found.ignored]
     kind = ("parquet" if found.is_parquet else "ARFF") + (", checksum verified" if found.verified else "")
     return LoadedData(
@@ -58,7 +58,7 @@ def make_loaded(
         task=task,
         categorical=tuple(feature.name for feature in features if not feature.is_numeric),
         source=f"OpenML {found.id} ({found.name}, version {found.version}), {kind}",
-        notes=() if found.verified else ("downloaded without a checksum to compare with",),
+        notes=() if found.verified else ("downloaded without a checksum, so the file could not be verified",),
         licence=found.licence,
         citation=found.citation,
         homepage=f"https://www.openml.org/d/{found.id}",
@@ -71,9 +71,9 @@ class OpenMLDataset(Dataset):
     Args:
         name: as users type it.
         id: on OpenML.
-        target_column: its name on OpenML; an imported file may call it otherwise.
+        target_column: name of the target on OpenML; an imported file may use another name.
         task: classification or regression.
-        rows: expected number; None is not checked (so also below).
+        rows: expected number of rows. None, here and below: not checked.
         numeric: expected number of numeric features.
         categorical: expected number of categorical features.
         classes: expected number of classes.
@@ -129,7 +129,7 @@ class OpenMLDataset(Dataset):
         return loaded
 
     def arrange(self, loaded: LoadedData) -> LoadedData:
-        """Give task and target the form they have on OpenML, whatever a file calls them and makes one guess."""
+        """Give task and target the form that they have on OpenML, whatever their names and types in a file."""
         frame = loaded.frame.rename(columns={loaded.target: self.target_column})
         return replace(loaded, frame=frame, target=self.target_column, task=self.task, notes=())
 
@@ -158,10 +158,10 @@ class OpenMLDataset(Dataset):
         found: list[Any] = sorted(loaded.frame[loaded.target].value_counts(normalize=True))
         if all(abs(a - b) <= SHARE_TOLERANCE for a, b in zip(found, self.shares, strict=True)):
             return []
-        return [f"classes have other shares (the largest {found[-1]:.3f} instead of {self.shares[-1]:.3f})"]
+        return [f"the class shares differ (the largest is {found[-1]:.3f} instead of {self.shares[-1]:.3f})"]
 
     def _remedy(self) -> str:
         return (
-            f"On a machine with a network, run `tabbench data fetch {self.name}` and copy the cache folder, "
+            f"On a machine with network access, run `tabbench data fetch {self.name}` and copy the cache folder, "
             f"or import a file: `tabbench data import {self.name} FILE --target {self.target_column}`"
         )

@@ -1,4 +1,4 @@
-"""Ask OpenML by its own client, in a child process that has a deadline."""
+"""Query OpenML with its own client, in a child process with a deadline."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DELAYS = (1.0, 4.0, 10.0)
 """Seconds before the second and each further attempt."""
 LONGEST_TIMEOUT = 86_400.0
 GRACE = 120.0
-"""Seconds for the start of the child process, which keeps the deadline itself."""
+"""Extra seconds for the child process to start; it keeps the deadline itself."""
 
 FileKind = Literal["arff", "parquet"]
 
@@ -43,7 +43,7 @@ class Feature:
     name: str
     is_numeric: bool
     values: tuple[str, ...]
-    """The levels of a nominal column, as far as the server lists them."""
+    """The levels of a nominal column, if the server lists them."""
 
 
 @dataclass(frozen=True)
@@ -55,15 +55,15 @@ class Download:
     version: int
     target: str | None
     features: tuple[Feature, ...]
-    """In the order of the columns; with the target."""
+    """In column order, including the target."""
     ignored: frozenset[str]
-    """Columns that are no features: row numbers, and what the dataset's authors took out."""
+    """Columns that are not features: row numbers, and columns that the dataset's authors excluded."""
     rows: int | None
     verified: bool = False
-    """Whether the server named a checksum, and the file has it."""
+    """Whether the server gave a checksum and the file matches it."""
     id: int = 0
     task: Literal["classification", "regression"] | None = None
-    """Of an OpenML task; None for a dataset by itself."""
+    """Kind of an OpenML task; None for a plain dataset."""
     splits: Path | None = None
     """The file of a task's folds."""
     licence: str = ""
@@ -92,13 +92,13 @@ def timeout() -> float:
 
 
 def download(what: Literal["dataset", "task"], number: int, kind: FileKind, folder: Path) -> Download:
-    """Fetch a dataset, or that of a task with the folds, into ``folder``, which nobody else uses.
+    """Fetch a dataset, or a task's dataset and folds, into ``folder``, which nothing else uses.
 
-    The ARFF file has a checksum, the parquet has none: its rows are counted by the reader.
+    The ARFF file has a checksum. The parquet file has none, so its reader counts the rows.
     """
     answer, final = ask(what, number, folder, kind)
     if "fault" in answer:
-        # The other file has no checksum at all: to take it instead would be to look away.
+        # The other file has no checksum at all: taking it instead would hide the problem.
         raise DownloadFault(answer["fault"], final or answer["fault"] == WRONG_CHECKSUM)
     return _check(answer)
 
@@ -113,7 +113,7 @@ def download_suite(number: int, folder: Path) -> list[int]:
 
 
 def ask(what: str, number: int, folder: Path, kind: FileKind) -> tuple[dict[str, Any], bool]:
-    """What the client answers, in a process of its own; and whether there is no other kind of file to try."""
+    """Run the client in a child process; returns its answer, and whether no other kind of file is left to try."""
     folder.mkdir(parents=True)
     seconds = timeout()
     request = {
@@ -144,7 +144,7 @@ def ask(what: str, number: int, folder: Path, kind: FileKind) -> tuple[dict[str,
     final = not described.exists() or "parquet" not in described.read_text(encoding="utf-8")
     if code == TIMED_OUT:
         earlier = folder / LAST_FAULT
-        fault = f"{earlier.read_text(encoding='utf-8')}; no better answer" if earlier.exists() else "no answer"
+        fault = f"{earlier.read_text(encoding='utf-8')}; nothing better" if earlier.exists() else "no answer"
         return {"fault": f"{fault} within {seconds:g} s ({TIMEOUT_VARIABLE})"}, final
     if code != 0:
         last = (process.stderr.strip() or "no message").splitlines()[-1]
@@ -156,7 +156,7 @@ def ask(what: str, number: int, folder: Path, kind: FileKind) -> tuple[dict[str,
 def _check(answer: dict[str, Any]) -> Download:
     file = Path(answer["file"])
     has_checksum = file.suffix == ".arff" and bool(answer["md5"])
-    # The client compares the checksum with what it received; this one is of what is on the disk.
+    # The client checks what it received; this checks what is on the disk.
     if has_checksum and answer["md5"] != hashlib.md5(file.read_bytes(), usedforsecurity=False).hexdigest():
         raise DownloadFault(WRONG_CHECKSUM, final=True)
     return Download(

@@ -50,14 +50,14 @@ def _task(number: int) -> OpenMLTable:
 
 
 def suite_tasks(number: int, cache: Path, *, offline: bool, refresh: bool) -> list[int]:
-    """The tasks of a suite, from the cache if they are there."""
+    """The tasks of a suite, from the cache if it has them."""
     file = cache / "openml" / "suites" / f"{number}.json"
     if not refresh:
         try:
             return [int(task) for task in json.loads(file.read_text(encoding="utf-8"))["tasks"]]
-        except (OSError, ValueError, KeyError, TypeError):  # not there, or damaged: as good as not there
+        except (OSError, ValueError, KeyError, TypeError):  # missing or damaged: treat both as missing
             pass
-    remedy = f"On a machine with a network, run `tabbench data fetch openml/s/{number}`, and copy the cache folder"
+    remedy = f"On a machine with network access, run `tabbench data fetch openml/s/{number}` and copy the cache folder"
     if offline:
         raise DataError(f"the list of suite {number} is not in the cache (--offline). {remedy}")
     folder = cache / "openml" / f"suite-{number}-{uuid.uuid4().hex[:8]}"
@@ -81,9 +81,9 @@ class OpenMLTable(Dataset):
 
     Args:
         name: its reference.
-        what: whether ``number`` is that of a dataset or of a task.
-        number: on OpenML.
-        target: instead of the one that the dataset names.
+        what: whether ``number`` is a dataset's or a task's.
+        number: the id on OpenML.
+        target: the column to predict, instead of the one that the dataset names.
     """
 
     def __init__(self, name: str, what: Literal["dataset", "task"], number: int, target: str = "") -> None:
@@ -124,16 +124,17 @@ class OpenMLTable(Dataset):
             raise DataError(f"{about} has no column {self.target!r}.{hint} Its columns: {listed}")
         if chosen:
             raise DataError(
-                f"{about} names {chosen!r} as its target: write openml:{found.id}:TARGET with one of {listed}"
+                f"{about} names {chosen!r} as its target, but has no such column: "
+                f"write openml:{found.id}:TARGET with one of {listed}"
             )
         raise DataError(f"{about} names no target: write openml:{found.id}:TARGET with one of {listed}")
 
     def _remedy(self) -> str:
-        return f"On a machine with a network, run `tabbench data fetch {self.name}` and copy the cache folder"
+        return f"On a machine with network access, run `tabbench data fetch {self.name}` and copy the cache folder"
 
 
 def read_folds(file: Path, rows: int) -> NDArray[np.int16]:
-    """The fold in which each row is tested, one column for each repeat; -1 for never."""
+    """The fold in which each row is tested, with one column per repeat; -1 means never."""
     header, data = divide_arff(file.read_text(encoding="utf-8"))
     try:
         lines = pd.read_csv(io.StringIO(data), header=None, names=[name.lower() for name in attribute_names(header)])

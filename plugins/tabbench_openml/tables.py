@@ -1,4 +1,4 @@
-"""Read downloaded files. The server's description says what the columns are, so that both formats give one table."""
+"""Read downloaded files. The server's description decides column types, so both formats give the same table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ATTRIBUTE = re.compile(
 
 
 def read_table(download: Download) -> pd.DataFrame:
-    """All columns: numeric ones as numbers, the others as text.
+    """Read all columns: numeric ones as numbers, the others as text.
 
     Raises:
         DownloadFault: the file is not the table that the server describes.
@@ -25,7 +25,7 @@ def read_table(download: Download) -> pd.DataFrame:
     read = _read_parquet if download.is_parquet else _read_arff
     frame = read(download.file, download.features)
     if download.rows is not None and len(frame) != download.rows:
-        raise DownloadFault(f"the file has {len(frame):,} rows, the server says {download.rows:,}")
+        raise DownloadFault(f"the file has {len(frame):,} rows, but the server says {download.rows:,}")
     columns = {feature.name: _as_described(frame[feature.name], feature) for feature in download.features}
     return pd.DataFrame(columns)
 
@@ -34,13 +34,13 @@ def _read_arff(file: Path, features: tuple[Feature, ...]) -> pd.DataFrame:
     header, data = divide_arff(file.read_text(encoding="utf-8"))
     names = attribute_names(header)
     if len(names) != len(features):
-        raise DownloadFault(f"the file has {len(names)} columns, the server says {len(features)}")
-    # By name, not by place: a file in another order would have another target, and a checksum that is right.
+        raise DownloadFault(f"the file has {len(names)} columns, but the server says {len(features)}")
+    # Match columns by name, not position: a file in another order would have the wrong target and a valid checksum.
     lost = [feature.name for feature in features if feature.name not in names]
     if lost:
         raise DownloadFault(f"the ARFF file has no column {lost[0]!r}", final=True)
     if _is_plain(data):
-        # What liac-arff reads into Python objects in minutes and gigabytes, pandas reads in seconds.
+        # liac-arff makes Python objects, which takes minutes and gigabytes; pandas takes seconds.
         text = {feature.name: object for feature in features if not feature.is_numeric}
         try:
             return pd.read_csv(
@@ -67,7 +67,7 @@ def _read_arff(file: Path, features: tuple[Feature, ...]) -> pd.DataFrame:
 
 
 def attribute_names(header: str) -> list[str]:
-    """The names of the columns, in their order, without quotes and escapes."""
+    """The column names in order, without quotes and escapes."""
     names = []
     for found in ATTRIBUTE.finditer(header):
         name = found["name"]
@@ -78,7 +78,7 @@ def attribute_names(header: str) -> list[str]:
 
 
 def divide_arff(text: str) -> tuple[str, str]:
-    """What stands before the line ``@data``, and what after it."""
+    """Split an ARFF file into the text before and after the line ``@data``."""
     start = 0
     while start < len(text):
         end = text.find("\n", start)
@@ -90,7 +90,7 @@ def divide_arff(text: str) -> tuple[str, str]:
 
 
 def _is_plain(data: str) -> bool:
-    """Rows of values between commas: not sparse, no comment, one kind of quote, nothing escaped."""
+    """Whether the rows are plain comma-separated values: not sparse, no comments, one kind of quote, no escapes."""
     odd = "\\" in data or "%" in data or "{" in data
     return not odd and not ("'" in data and '"' in data)
 
@@ -112,11 +112,11 @@ def _as_described(column: pd.Series[Any], feature: Feature) -> pd.Series[Any]:
             numbers = pd.to_numeric(column.astype(object) if column.dtype == "category" else column)
         except (ValueError, TypeError) as error:
             raise DownloadFault(f"column {feature.name!r} should be numeric ({error})") from None
-        # Pixels need a byte, and pandas takes eight: a large table is copied several times before it is cached.
+        # A pixel needs one byte, but pandas uses eight; a large table is copied several times before it is cached.
         return pd.to_numeric(numbers, downcast="integer") if numbers.dtype.kind == "i" else numbers
     text = column.astype(object)
     text = text.where(text.isna(), text.map(str, na_action="ignore"))
-    # The same level may be true in one format and True or 1.0 in the other; the server's spelling holds.
+    # A level may be `true` in one format and `True` or `1.0` in the other; use the server's spelling.
     spelling = {value.lower(): value for value in feature.values}
     return text.map(
         lambda value: spelling.get(value.lower(), spelling.get(value.removesuffix(".0"), value)), na_action="ignore"

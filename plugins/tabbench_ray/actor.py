@@ -29,7 +29,7 @@ class Slot:
             time.sleep(CHECK_EVERY)
 
     def listen(self, seconds: float) -> list[Message]:
-        """What the worker has said since the last call. Waits up to ``seconds`` for a message."""
+        """Return the worker's messages since the last call. Waits up to ``seconds`` for one."""
         messages: list[Message] = []
         try:
             messages.append(self.news.get(timeout=seconds))

@@ -19,9 +19,9 @@ from tabbench_ray.actor import Message, Slot
 from tabbench_ray.config import RayConfig, Resources
 
 LISTEN = 5.0
-"""Seconds for which a node waits for news before it answers that there are none."""
+"""Seconds that a node waits for messages before it answers that there are none."""
 COUNT_EVERY = 10.0
-"""Seconds between two counts of the cluster's slots."""
+"""Seconds between counts of the cluster's slots."""
 CONNECT_SECONDS = 10.0
 OBJECT_STORE = 80 * 2**20
 """Bytes of the object store when we start Ray. No data goes through it."""
@@ -69,7 +69,7 @@ class RayExecutor(WorkerPool):
 
     @property
     def slots(self) -> int:
-        """What the user asked for, or else what the cluster has room for right now."""
+        """The number the user asked for, or else as many as the cluster has room for right now."""
         if self.site.slots:
             return self.site.slots
         if time.monotonic() - self._counted > COUNT_EVERY:
@@ -96,7 +96,7 @@ class RayExecutor(WorkerPool):
         return RayWorker(number, flavour, self)
 
     def poll(self) -> None:
-        """Collect messages from the nodes. Each has one open request, which it answers when there is news."""
+        """Collect messages from the nodes. Each node has one open request, which it answers when it has messages."""
         requests = {worker.pending: worker for worker in self.workers if isinstance(worker, RayWorker)}
         if not requests:
             return
@@ -113,7 +113,7 @@ class RayExecutor(WorkerPool):
                     self.hear(worker, {"gone": _why(error), "failed": not _is_node_death(error)})
 
     def ending(self, worker: PoolWorker, outcome: Outcome) -> Outcome:
-        """If the actor is gone, not just the process in it, that is never the job's fault."""
+        """Report the job as lost if the actor is gone, not just its process: that is never the job's fault."""
         assert isinstance(worker, RayWorker)
         return Outcome("lost", error=outcome.error) if worker.ended else outcome
 
@@ -150,7 +150,7 @@ class RayExecutor(WorkerPool):
         )  # fmt: skip
 
     def _check_resources(self) -> None:
-        """Refuse what no node has; an actor would wait for it forever."""
+        """Refuse resources that no node has: an actor would wait for them forever."""
         if self.config.autoscaling:
             return
         flavours = {self.flavour(kind) for kind in ("pretrain", "encode", "trial", "fit")}
@@ -185,7 +185,7 @@ class RayExecutor(WorkerPool):
 
 
 def _check_address(address: str) -> None:
-    """Refuse an address where nobody listens; Ray would keep trying for minutes."""
+    """Refuse an address where nothing listens: Ray would keep trying for minutes."""
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdigit():
         return  # auto, or something that Ray understands

@@ -1,4 +1,4 @@
-"""The node's part: ``python -m tabbench_slurm.agent FOLDER SECONDS NOTICE``, inside a SLURM job.
+"""The part that runs on a node, inside a SLURM job: ``python -m tabbench_slurm.agent FOLDER SECONDS NOTICE``.
 
 It keeps a warm worker, passes messages between it and the driver's folder, and leaves when its time is nearly up,
 when SLURM says so, or when the driver is dead.
@@ -19,9 +19,9 @@ from tabbench_slurm.mailbox import Message, Outbox, Pulse, receive
 
 CHECK_EVERY = 0.1
 LOOK_EVERY = 0.25
-"""Seconds between two looks into the inbox."""
+"""Seconds between checks of the inbox."""
 SIGN_EVERY = 15.0
-"""Seconds between two signs of life."""
+"""Seconds between signs of life."""
 STARTS = 3
 """How many times in a row a worker may die before its hello."""
 LAST_WORDS = 60.0
@@ -55,7 +55,7 @@ class Agent:
     def start(self) -> WorkerProcess:
         log = self.folder / "logs" / f"{self.name}.worker.log"
         threads = int(os.environ.get("SLURM_CPUS_PER_TASK", "1"))
-        command = worker_command(log, ignore_term=True)  # SLURM sends it to us and to the worker
+        command = worker_command(log, ignore_term=True)  # SLURM sends SIGTERM to us and to the worker
         return WorkerProcess(command, worker_environment(threads), log, self.news.put)
 
     def hear_signal(self, number: int, frame: object) -> None:
@@ -123,20 +123,20 @@ class Agent:
             if "outcome" in message:
                 self.busy = False
                 if self.signalled == TOLD_TO_END and message["outcome"]["status"] in ("failed", "killed"):
-                    # SLURM has signalled the job's own processes too: that is why.
+                    # SLURM has signalled the job's own processes too, which explains this end.
                     message["outcome"] = {"status": "lost", "error": TOLD_TO_END}
             if "gone" in message:
                 ended = self.restart(message["gone"])
         told = [message for message in messages if "gone" not in message]
         if self.leaving and any("outcome" in message for message in told):
-            told.append({"gone": self.leaving})  # with the outcome: else the driver might give us the same job again
+            told.append({"gone": self.leaving})  # with the outcome, or the driver might give us the same job again
         if told:
             self.signed = now
             self.outbox.send(told)
         return ended
 
     def restart(self, why: str) -> str:
-        """The worker's process has ended: start another. Returns why to end instead, if there is a reason."""
+        """Start another worker after its process has ended. Returns the reason to end instead, if there is one."""
         self.process.finish()
         self.ready = self.busy = False
         self.failed_starts += 1
@@ -147,7 +147,7 @@ class Agent:
 
 
 def task_name() -> str:
-    """As squeue calls it: the array's id and the number in it."""
+    """Our name in squeue: the array's id and our number in it."""
     return f"{os.environ['SLURM_ARRAY_JOB_ID']}_{os.environ['SLURM_ARRAY_TASK_ID']}"
 
 

@@ -11,11 +11,11 @@ from tabbench import Config
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 SHORTEST = 60
-"""Seconds: SLURM counts in minutes, and takes 0 as no limit, or waits forever."""
+"""The shortest time in seconds: SLURM counts in minutes, and 0 means no limit, or waiting forever."""
 
 
 def parse_duration(value: Any) -> Any:
-    """``4h`` as 14400; ``1-12:00:00``, ``02:30:00`` and plain seconds as SLURM users write them."""
+    """Read ``4h`` as 14400, and also ``1-12:00:00``, ``02:30:00`` and plain seconds, as SLURM users write them."""
     if not isinstance(value, str):
         return value
     simple = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", value.strip())

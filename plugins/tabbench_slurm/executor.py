@@ -206,7 +206,7 @@ class SlurmExecutor(WorkerPool):
                 self._bury(worker, state or State("UNKNOWN"))
 
     def _ran_out_of_memory(self, worker: SlurmWorker) -> bool:
-        """Whether SLURM said so in the worker's log: not every cluster has a state for it."""
+        """Whether the worker's log says so: not every cluster has a state for it."""
         try:
             text = (self.folder / "logs" / f"{worker.name}.log").read_text(encoding="utf-8", errors="replace").lower()
         except OSError:

@@ -1,4 +1,4 @@
-"""Messages between a driver and its workers as files on the shared folder: no port, no lock.
+"""Messages between a driver and its workers as files in the shared folder, without ports or locks.
 
     FOLDER/in/WORKER/NUMBER.jsonl     for a worker
     FOLDER/out/WORKER.NUMBER.jsonl    from the workers: one folder, so that the driver lists only one
@@ -19,7 +19,7 @@ from typing import Any
 
 Message = dict[str, Any]
 BEAT_EVERY = 5.0
-"""Seconds between two heartbeats of a driver."""
+"""Seconds between a driver's heartbeats."""
 BEAT_LOST = 40.0
 """Seconds without one after which a worker considers its driver dead."""
 
@@ -38,14 +38,14 @@ class Outbox:
         self.folder, self.prefix, self.number = folder, prefix, 0
 
     def send(self, messages: list[Message]) -> None:
-        """Several messages in one file, in their order."""
+        """Write several messages into one file, in order."""
         self.number += 1
         text = "".join(json.dumps(message) + "\n" for message in messages)
         put(self.folder / f"{self.prefix}{self.number:08d}.jsonl", text)
 
 
 def receive(folder: Path) -> list[tuple[str, Message]]:
-    """Messages that have come in, oldest first, each with its sender. Their files are removed."""
+    """Read and remove the messages that have come in, oldest first, each with its sender."""
     found = []
     try:
         names = sorted(name for name in os.listdir(folder) if name.endswith(".jsonl") and not name.startswith("."))
@@ -55,7 +55,7 @@ def receive(folder: Path) -> list[tuple[str, Message]]:
         path = folder / name
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
-        except OSError:  # listed, but not there yet: next time
+        except OSError:  # listed, but not visible yet: try again next time
             continue
         with contextlib.suppress(OSError):
             path.unlink()

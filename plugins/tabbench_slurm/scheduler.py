@@ -12,7 +12,7 @@ from pathlib import Path
 from tabbench import Outcome, TabbenchError, UsageError
 
 COMMAND_SECONDS = 60
-"""A busy controller answers late, but it answers."""
+"""Seconds to wait for an answer: a busy controller answers late, but it does answer."""
 ALIVE = frozenset({"PENDING", "RUNNING", "CONFIGURING", "COMPLETING", "SUSPENDED", "REQUEUED", "RESIZING", "SIGNALING",
                    "STAGE_OUT", "STOPPED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"})  # fmt: skip
 LOST = {
@@ -20,7 +20,7 @@ LOST = {
     "TIMEOUT": "reached its time limit (slurm.time)",
     "NODE_FAIL": "lost its node",
     "PREEMPTED": "was preempted",
-    "BOOT_FAIL": "could not boot its node",
+    "BOOT_FAIL": "was on a node that failed to boot",
     "DEADLINE": "missed its deadline",
     "REVOKED": "was moved to another cluster",
     "COMPLETED": "ended without saying why",
@@ -29,15 +29,15 @@ LOST = {
 REASONS = {
     "Resources": "no node is free",
     "Priority": "other jobs are ahead in the queue",
-    "QOSMaxJobsPerUserLimit": "the quality of service allows no more jobs of yours at a time",
-    "AssocGrpCpuLimit": "your account has no CPUs left",
-    "AssocMaxJobsLimit": "your account allows no more jobs at a time",
+    "QOSMaxJobsPerUserLimit": "you have reached the job limit of the quality of service (QOS)",
+    "AssocGrpCpuLimit": "your account has reached its CPU limit",
+    "AssocMaxJobsLimit": "your account has reached its job limit",
     "PartitionDown": "the partition is down",
-    "PartitionInactive": "the partition takes no jobs",
+    "PartitionInactive": "the partition does not accept jobs",
     "PartitionNodeLimit": "the partition cannot provide what was requested",
     "PartitionTimeLimit": "slurm.time is longer than the partition allows",
     "ReqNodeNotAvail": "the nodes are reserved or down",
-    "JobArrayTaskLimit": "the array allows no more at a time",
+    "JobArrayTaskLimit": "the job array has reached its task limit",
     "BeginTime": "it was requeued a moment ago",
 }
 """squeue's reasons for a waiting job, in words."""
@@ -77,11 +77,11 @@ class Scheduler:
 
     def __init__(self) -> None:
         if shutil.which("sbatch") is None:
-            raise UsageError("--executor slurm: there is no sbatch here; log in to a node of a SLURM cluster")
+            raise UsageError("--executor slurm: sbatch was not found; log in to a node of a SLURM cluster")
         self.has_accounting = self._run("sacct", "--noheader", "--jobs=0")[0] == 0
 
     def submit(self, script: Path, *options: str) -> str:
-        """Submit a script; its id."""
+        """Submit a script; returns the id of its job."""
         code, out, error = self._run("sbatch", "--parsable", *options, str(script))
         if code:
             message = "; ".join(line.removeprefix("sbatch: error: ") for line in error.splitlines() if line.strip())
@@ -93,7 +93,7 @@ class Scheduler:
             self._run("scancel", *jobs)
 
     def states(self, jobs: Iterable[str]) -> dict[str, State]:
-        """The states of array tasks (``12_0``), without those that SLURM no longer knows."""
+        """The states of array tasks (``12_0``) that SLURM still knows."""
         wanted = set(jobs)
         arrays = ",".join(sorted({job.partition("_")[0] for job in wanted}))
         _, out, _ = self._run("squeue", "--noheader", "--array", "--states=all", f"--jobs={arrays}",
@@ -120,13 +120,13 @@ class Scheduler:
         return {job: state for job, state in found.items() if not state.is_alive}
 
     def _look_closely(self, job: str, state: State) -> State:
-        """The exit code, which squeue does not have."""
+        """Look up the exit code, which squeue does not give."""
         _, out, _ = self._run("scontrol", "--oneliner", "show", "job", job)
         code = next((word.partition("=")[2] for word in out.split() if word.startswith("ExitCode=")), "")
         return State(state.name, state.node, state.reason, code)
 
     def _run(self, *command: str) -> tuple[int, str, str]:
-        # Inside a SLURM job (a detached driver) its own settings must not become those of its children.
+        # A detached driver is itself a SLURM job: its own settings must not become those of the jobs it submits.
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "SBATCH_"))}
         if "SLURM_CONF" in os.environ:
             clean["SLURM_CONF"] = os.environ["SLURM_CONF"]

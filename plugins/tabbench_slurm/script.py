@@ -14,7 +14,7 @@ NOT_VISIBLE = 67
 
 
 def worker_script(config: SlurmConfig, folder: Path, limits: Limits, name: str) -> str:
-    """The script of an array of workers. ``folder`` is that of the run, below the results folder."""
+    """The script of an array of workers. ``folder`` is the run's folder, inside the results folder."""
     if limits.device.startswith("cuda") and not config.gpus:
         config = config.model_copy(update={"gpus": 1})
     options = [
@@ -89,5 +89,5 @@ def _resources(config: SlurmConfig) -> list[str]:
 
 
 def _minutes(seconds: int) -> int:
-    """In SLURM's unit, rounded up: 0 would mean no limit."""
+    """Seconds in minutes, SLURM's unit, rounded up: 0 would mean no limit."""
     return max(1, -(-seconds // 60))

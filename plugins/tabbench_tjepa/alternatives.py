@@ -17,7 +17,7 @@ from tabbench_tjepa.masks import Masks
 from tabbench_tjepa.networks import Encoder, Predictor
 
 MAX_MLP_WEIGHTS = 2**28
-"""1 GiB, and four times as much with gradients and moments."""
+"""These weights take 1 GiB, or 4 GiB with gradients and moments."""
 
 
 class ZeroMaskingTokenizer(FeatureTokenizer):
@@ -28,16 +28,16 @@ class ZeroMaskingTokenizer(FeatureTokenizer):
         self.indicators = nn.Parameter(torch.empty(self.n_features, dim).uniform_(-(dim**-0.5), dim**-0.5))
 
     def hide(self, tokens: Tensor, added: Tensor, masked: Tensor) -> Tensor:
-        """``tokens`` as they are if the features ``masked`` (1 in ``(features, rows)``) were 0 and said so.
+        """Change ``tokens`` as if the features ``masked`` (1 in ``(features, rows)``) were 0, with the indicator set.
 
-        A token is linear in its feature's code. With a code of 0 it is what does not depend on the row.
+        A token is linear in its feature's code. With a code of 0, only the part that is the same in every row is left.
         """
         hidden = (self.bias + added + self.indicators)[:, None]
         return torch.where(masked[..., None].bool(), hidden, tokens)
 
 
 class ZeroMaskingEncoder(Encoder):
-    """Eq. 6: a context of all d features, the masked ones 0."""
+    """Eq. 6: a context of all d features, in which masked features are 0."""
 
     tokenizer: ZeroMaskingTokenizer
     make_tokenizer = ZeroMaskingTokenizer

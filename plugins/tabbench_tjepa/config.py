@@ -15,7 +15,7 @@ PREFIXES = ("model_", "exp_")
 
 @cache
 def cpu_has_bf16() -> bool:
-    """Whether this machine's CPU has bfloat16 multiplication; False if the system (other than Linux) does not tell."""
+    """Whether this machine's CPU has bfloat16 multiplication; False if the system does not say (only Linux does)."""
     try:
         flags = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").partition("\nflags")[2]
     except OSError:
@@ -149,7 +149,7 @@ class TJEPAConfig(Config):
         return self
 
     def to_json(self) -> dict[str, Any]:
-        """Options added later are left out where they are not used, so that keys of results stay as they were."""
+        """Leave out options that were added later and are not used, so that the keys of results do not change."""
         values = super().to_json()
         return {name: value for name, value in values.items() if name != "ema_time_constants" or value is not None}
 
@@ -159,5 +159,5 @@ class TJEPAConfig(Config):
 
     @classmethod
     def full_name(cls, name: str) -> str:
-        """``dim_hidden`` stands for ``model_dim_hidden``, ``lr`` for ``exp_lr`` and so on."""
+        """Return the full name of a setting: ``model_dim_hidden`` for ``dim_hidden``, ``exp_lr`` for ``lr``."""
         return next((prefix + name for prefix in PREFIXES if prefix + name in cls.model_fields), name)

@@ -11,7 +11,7 @@ from tabbench_tjepa.networks import Encoder
 
 
 class TokenNetwork(nn.Module):
-    """Tokens ``(rows, d, h)`` of rows that are given as the three tensors of ``TokenRows``."""
+    """Computes the tokens ``(rows, d, h)`` of rows given as the three tensors of ``TokenRows``."""
 
     def __init__(self, encoder: Encoder, config: TJEPAConfig) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ class TokenNetwork(nn.Module):
         return tokens.transpose(0, 1)
 
     def row_bytes(self, device: str | torch.device) -> int:
-        """What the transformer keeps of a row: twelve vectors, the hidden units and attention weights of each token."""
+        """Bytes that the transformer keeps per row: for each token twelve vectors, hidden units, attention weights."""
         config, n_tokens = self.config, self.encoder.n_features + self.config.n_reg
         of_token = (
             12 * config.model_dim_hidden + 2 * config.model_dim_feedforward + 2 * config.model_num_heads * n_tokens

@@ -28,7 +28,8 @@ class MaskSizes:
 
     Both numbers are uniform between a lowest and a highest share of the ``d`` features, and are drawn again until
     context and target fit side by side. The shares are made to fit small tables: at least one feature each, and
-    the lowest sizes together are at most ``d``. With ``most``, each number is one of at most so many, evenly spaced.
+    the lowest sizes together are at most ``d``. With ``most``, each number takes at most that many, evenly spaced
+    values.
     """
 
     def __init__(
@@ -43,13 +44,13 @@ class MaskSizes:
         self.d = d
         low_context = min(max(round(d * context_shares[0]), 1), d - 1)
         low_target = min(max(round(d * target_shares[0]), 1), d - low_context)
-        # Sizes that fit with no size of the other kind are left out, so that at least half of the draws are accepted.
+        # Leave out sizes that fit with no size of the other kind, so that at least half of the draws are accepted.
         self.context = (low_context, min(max(round(d * context_shares[1]), low_context), d - low_target))
         self.target = (low_target, min(max(round(d * target_shares[1]), low_target), d - low_context))
         self.choices = [spaced(*bounds, most) for bounds in (self.context, self.target)]
 
     def draw(self, generator: torch.Generator) -> tuple[int, int]:
-        """``n_ctx`` and ``n_tgt``; the generator is on the CPU, because the sizes are shapes."""
+        """Draw ``n_ctx`` and ``n_tgt``; the generator is on the CPU, because sizes become shapes."""
         while True:
             n_ctx, n_tgt = (sizes[int(torch.randint(len(sizes), (), generator=generator))] for sizes in self.choices)
             if n_ctx + n_tgt <= self.d:
@@ -73,11 +74,11 @@ def draw_masks(
     device: torch.device | str,
     generator: torch.Generator | None,
 ) -> Masks:
-    """Masks of ``n_rows`` rows, all at once: one permutation of the features per row, and draws inside its two parts.
+    """Draw the masks of ``n_rows`` rows at once: one permutation of the features per row, and draws from its two parts.
 
     The first part of the permutation holds every context, the rest every target. With one context the first part is
     that context; with several, each is drawn from ``n_contexts * n_ctx`` features, or as many as leave room for a
-    target. So contexts may overlap contexts and targets may overlap targets, but never the one the other.
+    target. So contexts may overlap each other, and targets may too, but a context never overlaps a target.
     """
     n_ctx, n_tgt = sizes
     order = torch.rand(d, n_rows, device=device, generator=generator).argsort(0)

@@ -1,4 +1,4 @@
-"""How many rows a network takes at a time: what fits the memory, and on a CPU what stays in its caches."""
+"""How many rows a network takes at a time: as many as fit in memory and, on a CPU, in its caches."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from tabbench_tjepa.config import TJEPAConfig
 CACHED_TOKENS = 8192
 """Tokens of the predictor at a time on a CPU.
 
-Their activations stay in the caches and in blocks of memory that the allocator hands out again; a whole batch at once
-is up to twice as slow, because it waits for memory and for the kernel to clear fresh pages.
+Their activations stay in the caches, in memory blocks that the allocator reuses. A whole batch at once is up to twice
+as slow, because it waits for memory and for the kernel to clear fresh pages.
 """
 DEVICE_TOKENS = 1 << 20
 """Tokens that an accelerator encodes at a time."""
 USABLE = 0.5
 """Share of the memory that activations may take; data, weights and libraries need the rest."""
 RESIDENT = 0.25
-"""Share of a GPU's free memory that a table may take; a larger one stays outside, and only its batches move."""
+"""Share of a GPU's free memory that a table may take; a larger table stays on the host, and only its batches move."""
 
 
 def micro_batch_rows(
@@ -30,7 +30,7 @@ def micro_batch_rows(
     if memory is not None:
         rows = min(rows, max(int(USABLE * memory) // _bytes_per_row(config, d, sizes), 1))
     rows = min(rows, n_rows)
-    if config.compile:  # parts of one size are one shape
+    if config.compile:  # parts of the same size have the same shape
         rows = next(size for size in range(rows, 0, -1) if n_rows % size == 0)
     return rows
 
@@ -68,5 +68,5 @@ def _bytes_per_row(config: TJEPAConfig, d: int, sizes: tuple[int, int]) -> int:
 
 
 def _bytes_per_token(tokens: int, dim: int, heads: int, dim_feedforward: int) -> int:
-    """What a transformer layer keeps for the backward pass: twelve vectors, the hidden units, attention weights."""
+    """Bytes that a transformer layer keeps for the backward pass: twelve vectors, hidden units, attention weights."""
     return 4 * (12 * dim + 2 * dim_feedforward + 2 * heads * tokens)

@@ -3,14 +3,15 @@
 Paper: https://arxiv.org/abs/2410.05016
 Authors' code: https://github.com/jose-melo/t-jepa, commit e07ea70. Read, not copied.
 
-From the representation of a random subset of a row's features (context), a predictor finds the representation of other,
-disjoint subsets (targets) of the same row. The context encoder and the predictor learn by gradients; the target encoder
-is a moving average of the context encoder. There is no augmentation, no decoder to data space and no negative pair.
+From the representation of a random subset of a row's features (context), a predictor predicts the representation of
+other, disjoint subsets (targets) of the same row. The context encoder and the predictor learn by gradients; the target
+encoder is a moving average of the context encoder. There is no augmentation, no decoder to data space and no negative
+pair.
 
-Where the paper and the authors' code differ, this is the paper: K different target masks, [REG] never masked and never
-a target, training rows only. Read it in the paper's order: ``masks.py`` (masking strategy), ``networks.py`` (tokens,
-[REG], encoders, Eq. 1 to 4, predictor), ``objective.py`` (loss, Eq. 5, and moving average), ``training.py`` (a step),
-then this file (the method in the harness). ``alternatives.py`` has what the paper discarded.
+Where the paper and the authors' code differ, this follows the paper: K different target masks, [REG] never masked and
+never a target, training rows only. Read it in the paper's order: ``masks.py`` (masking strategy), ``networks.py``
+(tokens, [REG], encoders, Eq. 1 to 4, predictor), ``objective.py`` (loss, Eq. 5, and moving average), ``training.py``
+(a step), then this file (the method in the harness). ``alternatives.py`` has what the paper discarded.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ from tabbench_tjepa.training import train
 from tabbench_tjepa.whitening import FITTED_ROWS, Whitening, check_width
 
 COMPILED_SIZES = 4
-"""Numbers of features of a context, and of a target, in a compiled training: each pair is a shape to compile for."""
+"""How many sizes contexts, and targets, have in compiled training: each pair of sizes is a shape to compile."""
 SCALED_AT_ONCE = 8192
-"""Rows; the scaler works in double precision."""
+"""Rows to scale at a time; the scaler works in double precision."""
 
 
 class TJEPA(SSLMethod):
@@ -49,7 +50,7 @@ class TJEPA(SSLMethod):
     whitening: Whitening | None = None
 
     def initialise(self, table: Table, context: Context) -> None:
-        """Fit the scaler on ``table`` and build the networks: all that comes before the first step."""
+        """Fit the scaler on ``table`` and build the networks: everything before the first step."""
         self._prepare(table, context)
         self._fit_whitening(table)
 
@@ -59,7 +60,7 @@ class TJEPA(SSLMethod):
         self.schema = table.schema
         self.device, self.memory, self.scratch = context.device, context.memory, context.scratch
         self.sizes = self._mask_sizes()
-        self.whitening = None  # the probe looks at tokens as they are
+        self.whitening = None  # the probe uses tokens that are not whitened
         if self.config.whiten == "pca":
             check_width(self.schema.n_features, self.config.model_dim_hidden)
         self.scaler = Scaler(self.config.scaling).fit(table.numeric)
@@ -80,7 +81,7 @@ class TJEPA(SSLMethod):
 
     @torch.no_grad()
     def encode(self, table: Table) -> Representation:
-        """Tokens ``(rows, d, h)`` of the whole rows, nothing masked, [REG] dropped; flat if they are whitened."""
+        """Tokens ``(rows, d, h)`` of whole rows, with nothing masked and [REG] dropped; flat if whitened."""
         of_row: tuple[int, ...] = (self.schema.n_features, self.config.model_dim_hidden)
         if self.whitening is not None:
             of_row = (self.whitening.directions.shape[1],)
@@ -111,7 +112,7 @@ class TJEPA(SSLMethod):
         for start in range(0, len(table), SCALED_AT_ONCE):
             part = slice(start, start + SCALED_AT_ONCE)
             numeric[part] = self.scaler.transform(table.numeric[part])
-        # A column that is complete in training rows has learned nothing about missing numbers.
+        # The token of a column that is complete in training has learned nothing about missing numbers.
         missing = np.isnan(table.numeric) & self.missing if self.missing.any() else np.empty((len(table), 0))
         return TokenRows(
             torch.from_numpy(numeric), torch.from_numpy(missing.astype(np.float32)), torch.tensor(table.categorical)
@@ -141,7 +142,7 @@ class TJEPA(SSLMethod):
             self.whitening = Whitening(mean, directions).to(self.device)
 
     def _fit_whitening(self, table: Table) -> None:
-        """Of the encoder as it stands, on some of the training rows."""
+        """Fit the whitening of the current encoder on some of the training rows."""
         if self.config.whiten == "pca":
             rows = np.unique(np.linspace(0, len(table) - 1, FITTED_ROWS).astype(int))
             self.whitening = Whitening.fit(self.encode(table.take(rows)).array).to(self.device)

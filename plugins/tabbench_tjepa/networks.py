@@ -1,8 +1,8 @@
 """The encoders and the predictor (paper, section "Method"), in the paper's order and with its equation numbers.
 
 Tokens come first: ``(tokens, rows, width)``, see ``tabbench.nn.TransformerEncoder``. In shapes, ``d`` is the number of
-features, ``h`` the encoders' and ``p`` the predictor's width, ``K`` the number of targets, ``M`` that of contexts and
-``B`` that of rows. What the paper discarded is in ``alternatives.py``.
+features, ``h`` the width of the encoders, ``p`` that of the predictor, ``K`` the number of targets, ``M`` that of
+contexts and ``B`` that of rows. ``alternatives.py`` has what the paper discarded.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from tabbench_tjepa.config import TJEPAConfig
 from tabbench_tjepa.masks import Masks
 
 SINCOS_BASE = 100.0
-"""Of the encoder's fixed positions in the authors' code; their predictor has the usual 10,000."""
+"""Base of the encoder's fixed positions in the authors' code; their predictor uses the usual 10,000."""
 
 
 class Encoder(nn.Module):
     """``f``: embedding layers, [REG] tokens, a transformer, and LayerNorm - Linear - LayerNorm at its end.
 
-    The last normalisation bounds the scale of what is to be predicted.
+    The last normalisation bounds the scale of the targets.
     """
 
     make_tokenizer: ClassVar[type[FeatureTokenizer]] = FeatureTokenizer
@@ -59,7 +59,7 @@ class Encoder(nn.Module):
         """
         z = self.embed(rows) if context is None else self.embed_context(rows, context)
         n = len(z)
-        if len(self.reg):  # never masked, and not part of what comes out
+        if len(self.reg):  # never masked, and dropped from the output
             z = torch.cat([z, self.reg[:, None].expand(-1, z.shape[1], -1)])
         encoded: Tensor = self.head(self.transformer(z, keep=slice(0, n)))
         return encoded
@@ -74,7 +74,7 @@ class Encoder(nn.Module):
         return select(self.embed(rows), context).flatten(1, 2)
 
     def of_feature(self) -> Tensor:
-        """What the token of a feature has in every row, ``(d, h)``: its index and its type."""
+        """The part of a feature's token that is the same in every row, ``(d, h)``: its index and its type."""
         n_numeric = self.tokenizer.n_numeric
         numeric, categorical = self.types[:1], self.types[1:]
         types = [numeric.expand(n_numeric, -1), categorical.expand(self.n_features - n_numeric, -1)]
@@ -82,7 +82,7 @@ class Encoder(nn.Module):
 
 
 class Predictor(nn.Module):
-    """``g``: from the context's tokens, and a query for each feature of a target, the target's tokens."""
+    """``g``: predicts a target's tokens from the context's tokens and a query for each feature of the target."""
 
     def __init__(self, config: TJEPAConfig, n_features: int) -> None:
         super().__init__()

@@ -17,7 +17,7 @@ from tabbench_tjepa.networks import select
 
 
 class TJEPANetworks(nn.Module):
-    """Context encoder, target encoder and predictor. Called with rows and masks it gives the loss."""
+    """Context encoder, target encoder and predictor. Called with rows and masks, it returns the loss."""
 
     def __init__(self, config: TJEPAConfig, schema: Schema, missing: bool) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class TJEPANetworks(nn.Module):
         """Eq. 5 for a batch.
 
         The paper's loss is the sum of squares over a target's entries, averaged over pairs of masks. This is the mean
-        over entries: the same minimiser, and a scale that depends neither on the sizes of the masks nor on h.
+        over entries: it has the same minimiser, and its scale depends neither on the sizes of the masks nor on h.
         """
         with torch.no_grad():
             h_target = select(self.target_encoder(rows), masks.target)  # Eq. 3, Eq. 4
@@ -64,7 +64,7 @@ class Follower:
         return max(1 - (1 - momentum) * config.ema_time_constants / by_itself, 0.0)
 
     def follow(self, step: int, total: int) -> None:
-        """To be called after each step."""
+        """Move the target encoder; call this after each step."""
         if not self.config.frozen_target:
             self.average.update(self.momentum(step, total))
 

@@ -1,4 +1,4 @@
-"""How T-JEPA is trained: masks of each batch, gradients in parts, and what is watched meanwhile.
+"""How T-JEPA is trained: masks for each batch, gradients in parts, and metrics during training.
 
 The loop itself (batches, schedule, checkpoints, selection by probe) is ``tabbench.nn.train_pretext``.
 """
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from tabbench_tjepa.method import TJEPA
 
 SAMPLE_ROWS = 256
-"""Training rows, at most, on which the representation is watched while it is trained."""
+"""Most training rows on which the representation is measured during training."""
 
 
 def train(method: TJEPA, table: Table, context: Context) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class Work:
         self.method, self.config = method, method.config
         self.memory = device_memory(method.device, context.memory)
         self.rows = self._place(method.rows(table))
-        self.mask_sizes = context.generator("mask sizes", "cpu")  # sizes are shapes: the CPU has to know them
+        self.mask_sizes = context.generator("mask sizes", "cpu")  # sizes become shapes, which the CPU must know
         self.masks = context.generator("masks")
         self.follower = Follower(method.networks, method.config)
         self.networks = compiled(method.networks) if self.config.compile else method.networks
@@ -105,7 +105,7 @@ class Work:
 
     @torch.no_grad()
     def watch(self, done: int, total: int) -> dict[str, Any]:
-        """What the representation of the sample looks like, and how far the target encoder has moved."""
+        """Measure the representation of the sample, and how far the target encoder has moved."""
         values: dict[str, Any] = {}
         if done:
             values = {
@@ -123,20 +123,20 @@ class Work:
         }
 
     def _place(self, rows: TokenRows) -> TokenRows:
-        """The rows on the device, if they fit; else they stay, and each batch is moved."""
+        """Move the rows to the device if they fit; otherwise they stay, and each batch is moved."""
         device = self.method.device
         is_gpu = torch.device(device).type == "cuda"
         too_large = is_gpu and self.memory is not None and rows.nbytes > RESIDENT * self.memory
         return rows if too_large else rows.to(device)
 
     def _take(self, index: Tensor) -> TokenRows:
-        """Rows by index, on the device; those that stayed outside are sent there without waiting."""
+        """Rows by index, on the device; rows that stayed on the host are sent there without waiting."""
         rows = self.rows.take(index)
         is_there = rows.numeric.device.type == torch.device(self.method.device).type
         return rows if is_there else rows.send_to(self.method.device)
 
     def _draw_sample(self, generator: torch.Generator) -> TokenRows:
-        # A quarter of the rows at most: watching must stay cheap compared with an epoch of a small table.
+        # At most a quarter of the rows: measuring must stay cheap compared with an epoch of a small table.
         n = len(self.rows)
         size = min(n, SAMPLE_ROWS, max(n // 4, 64))
         return self._take(torch.randperm(n, generator=generator, device=generator.device)[:size])
@@ -155,7 +155,7 @@ def compiled(networks: TJEPANetworks) -> Callable[..., Tensor]:
 
 
 def choose_batch_size(n_rows: int) -> int:
-    """The paper's 512 rows, but at least 16 steps per epoch and 32 rows per step: small tables also need steps."""
+    """The paper's 512 rows; on small tables fewer, for at least 16 steps per epoch, but at least 32 rows per step."""
     return min(512, max(n_rows // 16, 32))
 
 

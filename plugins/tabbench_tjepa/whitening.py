@@ -10,15 +10,15 @@ from torch import Tensor, nn
 from tabbench import DataError
 
 FITTED_ROWS = 10_000
-"""Training rows, evenly spaced, that the directions are found on."""
+"""Training rows, evenly spaced, on which the directions are fitted."""
 MAX_WIDTH = 8192
 """Numbers per row up to which the eigenvectors of their covariance are worth computing."""
 LEAST_VARIANCE = 1e-6
-"""Directions of less variance than this share of the largest one are left out: they would only amplify noise."""
+"""Directions with less variance than this share of the largest are left out: they would only amplify noise."""
 
 
 class Whitening(nn.Module):
-    """Tokens ``(rows, d, h)`` to ``(rows, k)``: uncorrelated columns of zero mean and unit variance."""
+    """Maps tokens ``(rows, d, h)`` to ``(rows, k)``: uncorrelated columns of zero mean and unit variance."""
 
     mean: Tensor
     directions: Tensor

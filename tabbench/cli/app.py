@@ -101,7 +101,7 @@ def main() -> None:
         sys.exit(0)
     except OSError as error:
         if error.errno in UNUSABLE:
-            _leave(f"{str(error.filename)[:100]}: {error.strerror}: name another file or folder", 2)
+            _leave(f"{str(error.filename)[:100]}: {error.strerror}: give another file or folder", 2)
         if error.errno not in UNWRITABLE:
             raise
         what = "read or write" if error.errno == errno.EACCES else "write"

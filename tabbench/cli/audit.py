@@ -49,8 +49,8 @@ def describe(found: "Audit") -> list[str]:
         ]
     lines += ["", f"{len(found.findings)} finding(s)" if found.findings else "no findings"]
     lines += [
-        f"by chance: {item.what}: {item.count:,} of {item.total:,} {item.unit}, as rounding or few test "
-        "rows can explain"
+        f"by chance: {item.what}: {item.count:,} of {item.total:,} {item.unit}; rounding or few test "
+        "rows can explain this"
         for item in found.by_chance
     ]
     lines += [f"not checked: {item.what}: {printable(item.reason)}" for item in found.not_checked]

@@ -55,7 +55,7 @@ def print_plan(
     if calibrate:
         timings = calibration = Calibration(plan, todo.values())
         trainings = f"a few epochs of {len(calibration.waiting)} training(s)"
-        print(f"timing {trainings}, for {CALIBRATION_SECONDS:.0f} s at most", file=sys.stderr)
+        print(f"timing {trainings} for at most {CALIBRATION_SECONDS:.0f} s", file=sys.stderr)
         calibration.measure(launcher, store)
     print(timings.describe(todo.values(), launcher.jobs or jobs_at_a_time(spec.threads)))
     described = launcher.describe(store)
@@ -68,7 +68,7 @@ def print_plan(
 
 def _shared(plan: Plan, kind: str, steps: list[Step]) -> str:
     if kind == "fit":
-        return "each ends in a record"
+        return "each makes one record"
     keys = {step.key for step in steps}
     users = sum(len(keys.intersection(other.needs)) for other in plan.steps.values())
     return f"each serves {users / len(steps):.3g} step(s)"

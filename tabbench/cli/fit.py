@@ -50,16 +50,16 @@ def fit(
         str | None, typer.Option(metavar="NAME", help="classification or regression.", show_default="by the target")
     ] = None,
     class_weights: Annotated[
-        str | None, typer.Option(metavar="balanced", help="In training, let every class count the same.")
+        str | None, typer.Option(metavar="balanced", help="Weight classes equally in training.")
     ] = None,
-    weights: Annotated[str | None, typer.Option(metavar="COLUMN", help="Weights of rows in training.")] = None,
+    weights: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of row weights for training.")] = None,
     as_recorded: Annotated[
         bool, typer.Option("--as-recorded", help="Refit the record's exact model, on its training rows only.")
     ] = False,
     device: Annotated[str, typer.Option(metavar="NAME", help="auto, cpu, cuda or mps.")] = "auto",
     results: ResultsFolder = DEFAULT_RESULTS,
     plugin: PluginFiles = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Never touch the network.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Do not use the network.")] = False,
 ) -> None:
     """Fit encoder and model on all labelled rows and save them without pickle, for 'tabbench predict'.
 

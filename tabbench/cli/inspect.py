@@ -51,7 +51,7 @@ def inspect(
         typer.Option(metavar="DIR", help="Use the encoder from these results if stored; keep the inspection there."),
     ] = None,
     device: Annotated[str, typer.Option(metavar="NAME", help="auto, cpu, cuda or mps.")] = "auto",
-    offline: Annotated[bool, typer.Option("--offline", help="Never touch the network.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Do not use the network.")] = False,
     plugin: PluginFiles = None,
 ) -> None:
     """Pretrain a method on a dataset and inspect its representation: metrics by epoch, maps, tokens, features.

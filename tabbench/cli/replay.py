@@ -28,7 +28,7 @@ def replay(
         list[str] | None,
         typer.Option("--set", metavar="NAME.KEY=VALUE", help="A setting of the executor; repeatable."),
     ] = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Never touch the network.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Do not use the network.")] = False,
     print_only: Annotated[bool, typer.Option("--print", help="Print the command and exit.")] = False,
 ) -> None:
     """Print a record's command, run it again in a fresh folder, and compare score and predictions.

@@ -61,7 +61,7 @@ def verify(
     replay: Annotated[int, typer.Option(min=0, metavar="K", help="Run K random results again and compare.")] = 0,
     seed: Annotated[int, typer.Option(metavar="N", help="Which results --replay draws.")] = 0,
     plugin: PluginFiles = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Never touch the network.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Do not use the network.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check a results folder: digests of all lines, copies and artefacts, types, contradictions.
@@ -87,7 +87,7 @@ def verify(
             print(f"note: {found.without_digest} line(s) of version 0.1.0 have no digest")
         for finding in found.findings:
             print(f"finding: {printable(finding, limit=1000)}")
-        print(f"{len(found.findings)} finding(s)" if found.findings else "nothing is wrong")
+        print(f"{len(found.findings)} finding(s)" if found.findings else "no problems found")
     sys.exit(FINDINGS if found.findings else 0)
 
 

@@ -50,7 +50,7 @@ class RunOptions:
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Labels that choose an encoder's weights: kept (the visible ones) or never.",
+            help="Labels used to choose an encoder's weights: kept (the visible ones) or never.",
             show_default="never if some labels are hidden",
         ),
     ] = None
@@ -125,7 +125,7 @@ class RunOptions:
     ] = None
     threads: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Threads per job; other numbers make other records.", show_default="1"),
+        typer.Option(min=1, metavar="N", help="Threads per job; each number makes separate records.", show_default="1"),
     ] = None
     budget: Annotated[
         str | None, typer.Option(metavar="TIME", help="Do what fits into this time: 10m, 2h. The next run resumes.")
@@ -142,7 +142,7 @@ class RunOptions:
     )
     results: ResultsFolder = DEFAULT_RESULTS
     plugin: PluginFiles = None
-    offline: Annotated[bool, typer.Option("--offline", help="Never touch the network.")] = False
+    offline: Annotated[bool, typer.Option("--offline", help="Do not use the network.")] = False
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and exit.")] = False
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="With --dry-run: time a few epochs of each training.")

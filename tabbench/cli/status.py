@@ -130,13 +130,13 @@ def _state(told: JsonObject, *, resumed: bool) -> str:
     from tabbench.running.clock import duration
 
     if told["alive"]:
-        return f"at work for {duration(_since(told['started']))}"
+        return f"running for {duration(_since(told['started']))}"
     ago = duration(told["silent"])
     later = "; resumed later" if resumed else ""
     if told["ended"]:
         return f"{told['ended']} {ago} ago{later if told['ended'] == 'interrupted' else ''}"
     if told["host"] == socket.gethostname():
-        return f"dead; last heard of {ago} ago{later}"
+        return f"dead; last heard from {ago} ago{later}"
     return f"probably dead; no sign of life for {ago}{later}"
 
 

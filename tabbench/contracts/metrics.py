@@ -59,7 +59,7 @@ def score_predictions(
     """
     wanted = (len(y_true),) if task.is_regression else (len(y_true), task.n_classes)
     if predictions.shape != wanted:
-        raise PluginError(f"predictions have shape {predictions.shape}; {wanted} was asked for")
+        raise PluginError(f"predictions have shape {predictions.shape}, expected {wanted}")
     if not np.isfinite(predictions).all():
         names = REGRESSION_METRICS if task.is_regression else CLASSIFICATION_METRICS
         return dict.fromkeys(names, float("nan"))

@@ -37,7 +37,7 @@ class SplitRule:
 
     def __post_init__(self) -> None:
         if (self.kind in ("column", "time")) != bool(self.column):
-            raise UsageError(f"a split by {self.kind} and the column {self.column!r} do not go together")
+            raise UsageError(f"a split by {self.kind} cannot use the column {self.column!r}")
         if self.kind == "folds" and self.folds < 2:
             raise UsageError(f"--folds {self.folds}: cross-validation needs at least 2 folds")
         if self.group and self.equal_together:

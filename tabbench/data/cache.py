@@ -225,7 +225,7 @@ def read_frame(manifest: Manifest) -> pd.DataFrame:
         fault = find_mismatch(frame, manifest)
         if fault:
             raise DataError(
-                f"the manifest of {manifest.name} does not belong to the cached table ({fault}): {_remedy(manifest)}"
+                f"the manifest of {manifest.name} does not match the cached table ({fault}): {_remedy(manifest)}"
             )
         _matched.add(manifest)
     return frame
@@ -250,7 +250,7 @@ def _read_stored(manifest: Manifest, stored: Stored, what: str) -> pd.DataFrame:
 
     frame = _from_parquet(_read_verified(manifest, stored.path, stored.sha256))
     if table_key(frame, "", what) != stored.key:
-        raise DataError(f"the manifest of {manifest.name} does not belong to its {what}: {_remedy(manifest)}")
+        raise DataError(f"the manifest of {manifest.name} does not match its {what}: {_remedy(manifest)}")
     return frame
 
 

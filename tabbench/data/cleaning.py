@@ -162,7 +162,7 @@ def _clean_target(
     if loaded.task == "regression":
         notes += _note_missing("infinite value(s)", {name: _count_infinite(frame[name])})
     if not known.any():
-        raise DataError(f"the target {name!r} has no value at all")
+        raise DataError(f"the target {name!r} has no values")
     if not known.all():
         frame, target = frame[known], target[known]
     if len(frame) < MIN_ROWS:
@@ -231,7 +231,7 @@ def _clean_feature(column: pd.Series[Any], categorical: bool) -> pd.Series[Any]:
 def _uselessness(column: pd.Series[Any], numbered: pd.Series[Any] | None, as_published: bool) -> str:
     """Why a column is dropped; empty if it is kept. ``numbered`` has all rows, unless it cannot number them."""
     if column.isna().all():
-        return "no value at all"
+        return "it has no values"
     if as_published:
         return ""
     if _is_constant(column):

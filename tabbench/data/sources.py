@@ -221,7 +221,7 @@ def _match_known(dataset: Dataset, loaded: LoadedData) -> LoadedData:
         known = dataset.load(cache_dir(), offline=True)
     except DataError as error:
         raise DataError(
-            f"whether this is the dataset of that name cannot be checked ({error}): import it under another name"
+            f"cannot check that this is the dataset of that name ({error}): import it under another name"
         ) from None
     try:
         return match(loaded, known)

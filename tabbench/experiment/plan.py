@@ -64,9 +64,9 @@ def make_plan(spec: Spec, registry: Registry, manifests: Sequence[Manifest]) -> 
     kinds = {manifest.task == "regression" for manifest in manifests}
     if spec.metric and not any(is_metric_of(spec.metric, regression=kind) for kind in kinds):
         wanted = "a numeric target" if spec.metric in REGRESSION_METRICS else "a target with classes"
-        raise UsageError(f"--metric {spec.metric} needs {wanted}, and no table of this run has one")
+        raise UsageError(f"--metric {spec.metric} needs {wanted}, but no table in this run has one")
     if spec.class_weights and kinds == {True}:
-        raise UsageError("--class-weights needs a target with classes, and no table of this run has one")
+        raise UsageError("--class-weights needs a target with classes, but no table in this run has one")
     for manifest in manifests:
         models, arms = choose_all(spec, registry, manifest.name)
         for split in range(spec.rule.count(spec.splits, manifest.n_folds)):

@@ -63,7 +63,7 @@ def read_checkpoint(path: Path, fingerprint: str) -> Checkpoint | None:
         path.replace(aside)
         reason = " ".join(str(error).split())
         warnings.warn(
-            f"The checkpoint {path} is damaged ({reason}). It is now {aside.name}, and the training starts again.",
+            f"The checkpoint {path} is damaged ({reason}). It was renamed to {aside.name}, and training starts over.",
             TabbenchWarning,
             stacklevel=2,
         )

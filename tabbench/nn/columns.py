@@ -141,7 +141,7 @@ class TokenColumns(nn.Module):
         if self.n_tokens > MAX_ATTENTION_TOKENS:
             raise UsageError(
                 f"{self.n_tokens} columns are too many for attention (at most {MAX_ATTENTION_TOKENS}): "
-                "take a model without attention, such as mlp or resnet"
+                "use a model without attention, such as mlp or resnet"
             )
         bound = d_token**-0.5
         self.weight = nn.Parameter(torch.empty(n_numbers, d_token).uniform_(-bound, bound)) if n_numbers else None

@@ -129,7 +129,7 @@ class Inputs:
     def transform(self, features: Features, device: str | torch.device = "cpu") -> Batch:
         """All of ``features`` as tensors on ``device``."""
         if _columns(features) != self.columns:
-            raise ValueError(f"inputs were fitted on {self.columns}, these are {_columns(features)}")
+            raise ValueError(f"inputs were fitted on {self.columns}, but these are {_columns(features)}")
         if isinstance(features, Table):
             return self._transform_table(features, device)
         # A copy even if the array is not memory-mapped: it may be read-only, and the caller's.

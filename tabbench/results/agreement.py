@@ -18,7 +18,7 @@ _KEY = re.compile(r"[\w.-]{1,200}", re.ASCII)
 
 
 def read_record(line: bytes) -> Line:
-    """A valid record from a line of anyone's results folder.
+    """Read a valid record from a line of anyone's results folder.
 
     Raises:
         BadRecordError: the line is damaged, has wrong types, or contradicts itself.

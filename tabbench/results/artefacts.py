@@ -19,7 +19,7 @@ from tabbench.results.files import read_json
 
 DIGESTS = "digests.json"
 _CHECKED: dict[str, tuple[tuple[str, int, int, int], ...]] = {}
-"""Folders checked by this process, with what reveals a file that has changed since."""
+"""Folders checked by this process, with file details that show whether a file has changed since."""
 
 
 def is_complete(folder: Path) -> bool:
@@ -61,10 +61,10 @@ def write_folder(final: Path) -> Iterator[Path]:
 
 
 def open_folder(folder: Path) -> Path:
-    """The folder of an artefact, every byte of it checked.
+    """Return the folder of an artefact after checking every byte.
 
     Raises:
-        ArtefactError: it is damaged; it has been set aside, so that it is made again.
+        ArtefactError: it is damaged. It has been set aside, so that it will be made again.
     """
     marks = tuple(_mark(path) for path in files_of(folder))
     if _CHECKED.get(str(folder)) == marks and marks:

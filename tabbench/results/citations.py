@@ -31,7 +31,7 @@ ENTRY = re.compile(r"^@\w+\{([^,\s]+),.*?^\}", re.MULTILINE | re.DOTALL)
 
 
 def read_bibtex(entry: Entry) -> str:
-    """The BibTeX entries of a plugin; empty if it names none."""
+    """The BibTeX entries of a plugin; empty if it has none."""
     source = entry.plugin.bibtex.strip()
     if not source or source.startswith("@"):
         return source

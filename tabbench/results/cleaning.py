@@ -22,7 +22,7 @@ DRAFTS = (
 )  # fmt: skip
 """Incomplete files and folders start with a dot; so do damaged ones that were set aside."""
 LONG_AGO = 86400.0
-"""Seconds after which a draft is abandoned, even if other machines are at work."""
+"""Seconds after which a draft counts as abandoned, even if other machines are running."""
 
 
 @dataclass(frozen=True)
@@ -54,15 +54,15 @@ def remove_waste(found: Iterable[Waste]) -> int:
 
 
 def at_work(root: Path) -> list[Driver]:
-    """Drivers that work in a folder, or may do so on other machines."""
+    """Drivers that are running in a folder, or may be on other machines."""
     return [driver for driver in read_drivers(root) if _may_work(driver)]
 
 
 def sweep_drafts(root: Path, own: str) -> None:
     """Remove drafts left by dead drivers; ``own`` is the id of the calling driver.
 
-    While others are at work, only old drafts are removed. The age of a draft is compared with our own heartbeat, which
-    has the clock of the same file system.
+    While others are running, only old drafts are removed. The age of a draft is measured against our own heartbeat,
+    because both have the clock of the same file system.
     """
     try:
         start = (root / "drivers" / f"{own}.json").stat().st_mtime
@@ -125,7 +125,7 @@ def _remove(path: Path) -> None:
     if path.is_symlink() or not path.is_dir():
         path.unlink(missing_ok=True)
         return
-    # A new name first: whoever is about to give it its final one finds nothing, instead of half of it.
+    # Rename it first: a process about to rename it into place then finds nothing, not half of it.
     aside = path.with_name(f".swept-{secrets.token_hex(4)}")
     path.rename(aside)
     shutil.rmtree(aside, ignore_errors=True)

@@ -92,7 +92,7 @@ def _open(root: Path) -> Copy | None:
 
 
 def is_outdated(root: Path) -> bool:
-    """Whether a copy was made by a version with other columns: it is not read, and says nothing."""
+    """Whether a copy was made by a version with other columns; such a copy is ignored."""
     try:
         about = read_json(root / f"{NAME}.json")
         return bool(about.pop("digest") == _digest(about) and about["columns"] != list(COLUMNS))
@@ -128,7 +128,7 @@ def to_arrow(rows: Iterable[JsonObject]) -> pa.Table:
     # A record's objects are taken apart while they are still in the processor's caches.
     source = map(_fields(), rows)
     collecting = gc.isenabled()
-    gc.disable()  # JSON has no cycles, and looking for them among a million fresh objects takes a third of the time
+    gc.disable()  # JSON has no cycles, and searching a million new objects for them takes a third of the time
     try:
         parts = [_to_arrow(chunk) for chunk in iter(lambda: list(itertools.islice(source, CHUNK)), [])]
     finally:

@@ -2,7 +2,7 @@
 
     results/drivers/ID.json     what a driver is doing, renamed into place every few seconds
 
-No lock is needed to read or to write them. A sign of life is a number that grows: clocks of two machines need not
+No lock is needed to read or write them. A sign of life is a number that grows, so the clocks of two machines need not
 agree.
 """
 
@@ -35,7 +35,7 @@ End = Literal["", "done", "failed", "interrupted"]
 
 @dataclass(frozen=True)
 class RunningJob:
-    """A job that is under way."""
+    """A job that is running."""
 
     label: str
     kind: str
@@ -63,7 +63,7 @@ class Driver:
     """When it reported this, by its own clock."""
     beat: int = 0
     ended: End = ""
-    """How it ended; empty while it works."""
+    """How it ended; empty while it is running."""
     slots: int = 0
     total: int = 0
     done: int = 0
@@ -107,7 +107,7 @@ def _is_running(pid: int, started: float) -> bool:
 
 
 def own_command() -> str:
-    """How this process was started, as one would type it."""
+    """The command that started this process, as a user would type it."""
     program = Path(sys.argv[0])
     if "ipykernel" in program.name:
         return ""

@@ -1,7 +1,7 @@
-"""Text from outside, made harmless: one function per format.
+"""Make text from outside harmless: one function per format.
 
-Names of datasets, columns and methods, settings and errors may hold anything. None of it may move a terminal's cursor,
-become a LaTeX command, a formula of a spreadsheet, or a tag.
+Names of datasets, columns and methods, settings and errors may contain anything. None of it may move a terminal's
+cursor, or become a LaTeX command, a spreadsheet formula or a tag.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import unicodedata
 from typing import Any
 
 _UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-"""Categories of characters that are not seen, or that change how others are seen."""
+"""Categories of characters that are invisible, or that change how others look."""
 _LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
     "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}", ">": r"\textgreater{}",
@@ -20,21 +20,21 @@ _LATEX = {
     "≤": r"$\leq$", "†": r"\dag{}", "\u2212": "--", "\u2013": "--", "\u2014": "---", "\u2019": "'", "…": r"\dots{}",
 }  # fmt: skip
 _LATIN = 0x17F
-"""The last character that a plain LaTeX can set."""
+"""The last character that plain LaTeX can typeset."""
 _MARKDOWN = frozenset("\\`*[]|!~$#")
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""How a formula begins, also in full width."""
+"""Characters that begin a formula, including their full-width forms."""
 
 
 def escape_terminal(text: str) -> str:
-    """Text on one line; what would steer a terminal or turn text around is written as ``\\x1b``."""
+    """Put text on one line; characters that control a terminal or reverse text are written as ``\\x1b``."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(_visible(character) for character in text)
 
 
 def escape_latex(text: str) -> str:
-    """Text that LaTeX sets as it is, in a table; letters that it does not know are written as [U+4E2D]."""
+    """Escape text for a LaTeX table; letters that LaTeX does not know are written as [U+4E2D]."""
     found = []
     for character in escape_terminal(text):
         if character in _LATEX:
@@ -45,12 +45,12 @@ def escape_latex(text: str) -> str:
 
 
 def escape_latex_comment(text: str) -> str:
-    """Text behind a ``%``: it cannot leave the line."""
+    """Escape text after a ``%``, so that it cannot leave its line."""
     return escape_terminal(text)
 
 
 def escape_markdown(text: str) -> str:
-    """Text in a cell or a line of Markdown, without tags, links and emphasis."""
+    """Escape text in a cell or line of Markdown: no tags, links or emphasis."""
     plain = escape_terminal(text)
     found = []
     for place, character in enumerate(plain):
@@ -63,7 +63,7 @@ def escape_markdown(text: str) -> str:
 
 
 def escape_csv(value: Any) -> Any:
-    """A value for a CSV file: text that a spreadsheet would take for a formula begins with an apostrophe."""
+    """Escape a value for CSV: text that a spreadsheet would read as a formula gets an apostrophe in front."""
     if not isinstance(value, str):
         return value
     plain = escape_terminal(value)
@@ -71,12 +71,12 @@ def escape_csv(value: Any) -> Any:
 
 
 def escape_html(text: str) -> str:
-    """Text between tags or in a quoted attribute."""
+    """Escape text between tags or in a quoted attribute."""
     return html.escape(escape_terminal(text))
 
 
 def json_values(value: Any) -> Any:
-    """A value for JSON: what is not finite becomes null, because NaN is not JSON."""
+    """Prepare a value for JSON: numbers that are not finite become null, because NaN is not JSON."""
     if isinstance(value, dict):
         return {str(name): json_values(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):

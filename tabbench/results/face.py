@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tabbench.results.formats import By, Tabular
 
 NUMBERS = ("test", "validation", "counts", "seconds", "encoder_scores")
-"""Fields of several numbers."""
+"""Fields that hold several numbers."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,10 @@ class Results:
     failures: Sequence[str] = ()
     """What failed in this run, one line each."""
     left_out: Sequence[LeftOut] = ()
-    """Records for which the budget of this run did not suffice: where they belong, and the reason."""
+    """Records that did not fit into the budget of this run: where they belong, and the reason."""
 
     def records(self, trials: bool = False) -> pd.DataFrame:
-        """One row per record, one column per field of ``Record``; with ``trials``, those of tuning too.
+        """One row per record, one column per field of ``Record``; with ``trials``, tuning trials too.
 
         Fields with several numbers have a column for each: ``test.accuracy``, ``seconds.fit``, ``counts.train``.
         """
@@ -55,7 +55,7 @@ class Results:
 
         Args:
             metric: as for the command.
-            by: an axis to spread over the columns: ssl, model, labels or protocol.
+            by: an axis to show as columns: ssl, model, labels or protocol.
             **options: those of ``tabbench.results.tabulate.tabulate``.
         """
         from tabbench.results.gains import tabulate_gains
@@ -69,7 +69,7 @@ class Results:
         return TableView(made, by)
 
     def verdict(self) -> str:
-        """Whether self-supervision helped here, in sentences, and what keeps one from believing too much."""
+        """Say in sentences whether self-supervision helped here, and what limits that conclusion."""
         from tabbench.results.gains import gains_of
         from tabbench.results.page.verdict import make_verdict
         from tabbench.results.selection import select_records

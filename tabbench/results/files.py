@@ -1,4 +1,4 @@
-"""Files of a results folder that may be someone else's: only regular ones are opened, so that nothing can hang."""
+"""Open files of a results folder that may be someone else's: only regular files, so that nothing can hang."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 LARGEST_JSON = 256 * 2**20
-"""Bytes of a JSON file that is read at once."""
+"""Largest JSON file to read at once, in bytes."""
 
 
 class NotRegularError(OSError):
@@ -18,7 +18,7 @@ class NotRegularError(OSError):
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a file for reading; a pipe without a writer or a device is refused before it can block.
+    """Open a file for reading; refuses a device, or a pipe without a writer, before it can block.
 
     Raises:
         NotRegularError: it is not a regular file.
@@ -40,7 +40,7 @@ def read_json(path: Path) -> Any:
         size = os.fstat(file.fileno()).st_size
         if size > LARGEST_JSON:
             raise ValueError(f"{path.name} is larger than {LARGEST_JSON // 2**20} MB")
-        data = file.read(size + 1)  # not the limit, which Python would allocate first
+        data = file.read(size + 1)  # not up to the limit: Python would allocate all of that first
     try:
         return json.loads(data)
     except RecursionError:
@@ -48,7 +48,7 @@ def read_json(path: Path) -> Any:
 
 
 def read_experiments(root: Path) -> Iterator[dict[str, Any]]:
-    """The experiments of a results folder, oldest first; files that are not ours are passed over."""
+    """The experiments of a results folder, oldest first; skips files that are not experiments."""
     paths = (root / "experiments").glob("*.json")
     for path in sorted(paths, key=lambda path: (path.lstat().st_mtime, path.name)):
         try:

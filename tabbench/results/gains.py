@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GainCell:
-    """A method on one dataset, beside its controls; None for a control that was not run."""
+    """A method on one dataset, with its controls; None for a control that was not run."""
 
     to_none: Gain | None
     to_untrained: Gain | None
@@ -62,7 +62,7 @@ class GainRow:
 
 @dataclass(frozen=True)
 class GainTable:
-    """What methods add; ``tabbench.results.formats`` prints it."""
+    """What methods add to their controls; ``tabbench.results.formats`` prints it."""
 
     fidelity: str | None
     datasets: list[str]
@@ -97,7 +97,7 @@ def tabulate_gains(
     names: Mapping[str, str] | None = None,
     where: Filters | None = None,
 ) -> GainTable:
-    """The gains of a results folder; arguments as of ``tabulate``. Controls are read whatever ``where`` says of SSL."""
+    """The gains in a results folder; arguments as in ``tabulate``. Controls are read whatever ``where`` says."""
     where = where or Filters()
     selection = select_records(
         store, fidelity=fidelity, any_budget=any_budget, only=only, names=names, where=replace(where, ssl=())
@@ -107,7 +107,7 @@ def tabulate_gains(
 
 
 def gains_of(selection: Selection, metric: str = "score", wanted: Collection[str] = ()) -> GainTable:
-    """The gains of records that were read before; of the methods ``wanted``, or of all."""
+    """The gains of records already read, for the methods ``wanted`` or for all."""
     rows, units = collect_rows(selection, metric)
     places = {_identity(row, row.ssl, row.variant): row for row in rows}
     found = []
@@ -125,7 +125,7 @@ def gains_of(selection: Selection, metric: str = "score", wanted: Collection[str
 
 
 def _identity(row: Row, ssl: str, variant: str) -> tuple[Any, ...]:
-    """Where to find a row, or its control: all else equal. Raw rows serve all protocols."""
+    """The key under which to find a row or its control, all else equal. Raw rows serve all protocols."""
     group: Group = row.group._replace(uses_labels=False, protocol=RAW) if ssl == NONE else row.group
     return ssl, row.model, variant, row.budget, group
 
@@ -142,6 +142,6 @@ def _compare(cell: Cell, name: str, unit: str, raw: Row | None, start: Row | Non
 
 
 def _order(row: GainRow) -> tuple[Any, ...]:
-    """Groups in the order of the score table; within one the largest gain first, controls last."""
+    """Order groups as in the score table; within a group, the largest gain comes first and controls come last."""
     percent = row.over_none.percent
     return group_order(row.row.group), row.is_control, -(percent or 0.0), row.row.ssl, row.row.model, row.row.variant

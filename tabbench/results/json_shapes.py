@@ -1,4 +1,4 @@
-"""The shapes of what is read and printed: a line about a record, what a table leaves out, tables as JSON.
+"""The shapes of what is read and printed: a record's line, what a table leaves out, tables as JSON.
 
 ``tabbench table --format json`` promises the shapes of tables; keys may be added to them.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Literal, NotRequired, TypedDict
 
 JsonText = str
-"""An object or a list, as its JSON text: most of them are never looked at."""
+"""An object or a list as its JSON text: most of them are never parsed."""
 
 
 class RecordLine(TypedDict):
@@ -200,7 +200,7 @@ class PublishedShape(TypedDict):
 
 
 class ComparedCellShape(CellShape):
-    """One row on one dataset, ours and theirs."""
+    """One row on one dataset, with our figure and the published one."""
 
     published: PublishedShape | None
     own_mean: float | None

@@ -12,13 +12,13 @@ from tabbench.results.statistics import LabelEquivalence, Place, label_equivalen
 
 
 def label_count(cell: Cell) -> int | None:
-    """How many labelled training rows a cell had; None if its records do not tell."""
+    """How many labelled training rows a cell had; None if its records do not say."""
     counts = json.loads(cell.counts) if cell.counts else {}
     return int(counts["train"]) if counts.get("train") else None
 
 
 def equivalences(made: ScoreTable) -> dict[tuple[int, str], LabelEquivalence]:
-    """For each row with pretraining, by its ``id``, and dataset; raw rows need two numbers of labels at least."""
+    """Label equivalence of each row with pretraining, by its ``id`` and dataset; raw rows need at least two budgets."""
     raw_rows: dict[tuple[str, ...], list[Row]] = {}
     for row in made.rows:
         if row.ssl == NONE:
@@ -33,7 +33,7 @@ def equivalences(made: ScoreTable) -> dict[tuple[int, str], LabelEquivalence]:
 
 
 def equivalents(made: ScoreTable) -> dict[tuple[int, str], str]:
-    """The same as short texts."""
+    """Label equivalences as short texts."""
     signs = {"about": "≈ ", "at most": "≤ ", "more than": "> "}
     return {
         place: "> all" if str(value) == "more than all" else f"{signs[value.relation]}{value.labels:,.0f}"
@@ -42,7 +42,7 @@ def equivalents(made: ScoreTable) -> dict[tuple[int, str], str]:
 
 
 def _curve(row: Row, variant: str) -> tuple[str, ...]:
-    """What rows have in common that lie on one curve over numbers of labels."""
+    """What the rows on one curve over numbers of labels have in common."""
     group = row.group
     return row.model, variant, str(row.budget), group.protocol, group.split_rule, group.main_metric, group.weights
 
@@ -58,5 +58,5 @@ def _equivalence(made: ScoreTable, cell: Cell, name: str, curve: list[Row]) -> L
             whole += [count] if row.labels == ALL_LABELS else []
     if len(raw) < 2:
         return None
-    total = whole[0] if whole else 10 * max(raw)  # all labels were not tried: their number is not known here
+    total = whole[0] if whole else 10 * max(raw)  # no run had all labels, so their number is unknown here
     return label_equivalence(cell.found, raw, total=total, lower_is_better=made.units[name] in LOWER_IS_BETTER)

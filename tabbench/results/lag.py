@@ -13,7 +13,7 @@ LONGEST_PAUSE = 2.0
 
 
 def pauses(seconds: float) -> Iterator[float]:
-    """Lengths of the pauses between two looks, ever longer, ``seconds`` in all."""
+    """Pauses between checks, each longer than the last, ``seconds`` in total."""
     pause, until = FIRST_LOOK, time.monotonic() + seconds
     while time.monotonic() < until:
         yield min(pause, max(0.0, until - time.monotonic()))
@@ -21,7 +21,7 @@ def pauses(seconds: float) -> Iterator[float]:
 
 
 def appears(is_there: Callable[[], bool], path: Path, seconds: float) -> bool:
-    """Whether something about ``path`` is so, now or within ``seconds``."""
+    """Whether a condition on ``path`` holds now or within ``seconds``."""
     if look(is_there, path):
         return True
     for pause in pauses(seconds):
@@ -32,7 +32,7 @@ def appears(is_there: Callable[[], bool], path: Path, seconds: float) -> bool:
 
 
 def look(is_there: Callable[[], bool], path: Path) -> bool:
-    """Whether something about ``path`` is so. Folders are listed first: a network file system then asks its server."""
+    """Whether a condition on ``path`` holds. Lists folders first, which makes a network file system ask its server."""
     for folder in (path.parent, path):
         with contextlib.suppress(OSError):
             os.listdir(folder)

@@ -1,4 +1,4 @@
-"""A record as one line of JSON that ends with a digest of the rest: a flipped bit is noticed when it is read."""
+"""A record as one line of JSON that ends with a digest of the rest, so that readers notice a flipped bit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tabbench.results.record import DIGEST_SINCE, BadRecordError
 from tabbench.values import JsonObject
 
 Line = JsonObject
-"""A record as its line has it, without the digest."""
+"""The content of a record's line, without the digest."""
 _TAIL = b', "digest": "%s"}'
 _LENGTH = 16
 """Hexadecimal digits of the digest."""
@@ -19,7 +19,7 @@ _TAIL_LENGTH = len(_TAIL) - 2 + _LENGTH
 
 
 def to_line(value: Line) -> bytes:
-    """A record as it is stored, with the line break.
+    """The stored form of a record, with the line break.
 
     Raises:
         ValueError: it holds a number that is not finite.
@@ -32,7 +32,7 @@ def to_line(value: Line) -> bytes:
 
 
 def read_line(line: bytes) -> Line:
-    """What a line holds, without its digest.
+    """Read the content of a line, without its digest.
 
     Raises:
         BadRecordError: the line is not a JSON object, or not what was written.
@@ -43,14 +43,14 @@ def read_line(line: bytes) -> Line:
     if value.pop("digest", None) is not None:
         body, tail = line[:-_TAIL_LENGTH] + b"}", line[-_TAIL_LENGTH:]
         if tail != _TAIL % _digest(body):
-            raise BadRecordError("it is damaged: its digest does not fit")
+            raise BadRecordError("it is damaged: its digest does not match")
     elif value.get("schema") not in range(1, DIGEST_SINCE):
         raise BadRecordError("it is damaged: it has no digest")
     return clean_text(value) if b"\\ud" in line else value
 
 
 def _parse(line: bytes) -> Any:
-    """JSON, by the fast parser; what it refuses and Python's takes are halves of characters."""
+    """Parse JSON with the fast parser; halves of characters, which it refuses, go to Python's parser."""
     import orjson
 
     try:

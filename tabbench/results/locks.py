@@ -25,7 +25,7 @@ NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP)
 
 
 class Lock(Protocol):
-    """Held, or not."""
+    """A lock that this process holds or does not hold."""
 
     def take(self) -> bool:
         """Try to acquire it without waiting; returns whether we hold it now."""
@@ -90,7 +90,7 @@ class Lease:
     def release(self) -> None:
         if self.held is None:
             return
-        for number in self._numbers():  # those of the dead first: ours must be the last to go
+        for number in self._numbers():  # remove those of dead drivers first: ours must go last
             path = self.folder / f"{self.key}.{number}"
             if path != self.held:
                 path.unlink(missing_ok=True)
@@ -105,13 +105,13 @@ class Lease:
     def _is_dead(self, path: Path) -> bool:
         try:
             holder = path.read_text(encoding="utf-8")
-        except FileNotFoundError:  # given back a moment ago: next time
+        except FileNotFoundError:  # released a moment ago: try again next time
             return False
         return self.pulses.is_dead(holder or path.name)
 
 
 class Pulses:
-    """Watches the heartbeats of other drivers. One is dead if there was no new one for a minute."""
+    """Watches the heartbeats of other drivers. A driver without a new one for a minute is dead."""
 
     def __init__(self, root: Path, now: Callable[[], float] = time.monotonic) -> None:
         self.root, self.now = root, now

@@ -27,7 +27,7 @@ from tabbench.values import JsonObject
 
 @dataclass(frozen=True)
 class Found:
-    """A record and the folder it is from."""
+    """A record and the folder it comes from."""
 
     folder: Path
     record: Line
@@ -54,9 +54,9 @@ class Merged:
     """What a merge did."""
 
     added: dict[Path, int] = field(default_factory=dict)
-    """New records by the folder they are from."""
+    """Number of new records by source folder."""
     same: int = 0
-    """Records that were there already, with the same evidence."""
+    """Records that were already there, with the same evidence."""
     flagged: int = 0
     """New flagged records, which tables leave out."""
     failed: int = 0
@@ -72,7 +72,7 @@ def merge_results(folders: Sequence[Path], store: Store, *, curves: bool = True)
     """
     for folder in folders:
         if folder.absolute() == store.root:
-            raise UsageError(f"{folder} is the folder that others are merged into")
+            raise UsageError(f"{folder} is the folder to merge into: give other folders")
         if not (folder / "records").is_dir():
             raise UsageError(f"{folder} is not a results folder: it has no folder 'records'")
     merged = Merged(added=dict.fromkeys(folders, 0))
@@ -117,7 +117,7 @@ def read_records(folder: Path, refused: list[str]) -> Iterator[Found]:
 
 
 def record_lines(folder: Path, refused: list[str]) -> Iterator[tuple[str, bytes]]:
-    """The lines of all writers with their places. Links and everything else that is not a file is named."""
+    """The lines of all writers with their places. Links, and anything else that is not a file, are named."""
     for path in sorted((folder / "records").glob("*.jsonl")):
         try:
             if path.is_symlink():
@@ -147,7 +147,7 @@ def _disagreement(known: list[Found], done: list[Found]) -> str:
     every = [*known, *done]
     differing = {name: None for one, other in combinations(every, 2) for name in clashes(one.record, other.record)}
     parts = [f"{found.folder}: {_result(found.record)}" for found in every]
-    kept = f"that of {known[0].folder} stays" if known else "none of them is taken"
+    kept = f"kept that of {known[0].folder}" if known else "kept none of them"
     what = ", ".join(differing)
     return f"{done[0]}: same job, different evidence ({what}); {kept}: {'; '.join(parts)}"
 

@@ -1,4 +1,4 @@
-"""Which label-free score predicts downstream performance? Asked of the records of results folders."""
+"""Which label-free score predicts downstream performance? Answered from the records of results folders."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tabbench.results.row_settings import split_settings
 from tabbench.results.statistics.predictors import HeldOut, Judged, RatedScore, hold_out, rate_predictors
 
 WITHIN_METHOD = ("pretext_loss",)
-"""Scores whose size means something within one method only."""
+"""Scores that can be compared only within one method."""
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """The answer of a set of records."""
+    """The answer from a set of records."""
 
     predictors: list[RatedScore]
     held_out: list[HeldOut]
@@ -37,7 +37,7 @@ def predict_quality(records: Iterable[Record]) -> Prediction:
 
 
 def _judge(record: Record) -> Judged | None:
-    """The encoder of a record; of a trial, as the probe sees it on validation rows."""
+    """Judge the encoder of a record; for a trial, by the probe on validation rows."""
     scores = record.encoder_scores
     if record.status != "ok" or record.flags or scores is None or scores.rows == 0:
         return None

@@ -1,4 +1,4 @@
-"""Our figures beside published ones: own, published, difference, and average ranks recomputed from what was printed."""
+"""Our figures next to published ones: own, published, difference, and average ranks recomputed from printed means."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tabbench.results.statistics import Missing, Ties, rank_values
 
 @dataclass
 class ComparedCell:
-    """One row on one dataset, ours and theirs."""
+    """One row on one dataset, with our figure and the published one."""
 
     own: CellShape
     published: PublishedCell | None
     own_mean: float | None = None
-    """Ours in the unit of the published figure; in our own if there is none."""
+    """Our mean, in the unit of the published figure, or in our own if there is none."""
     difference: float | None = None
     """Own minus published, in the unit of the published figure."""
 
@@ -50,7 +50,7 @@ class ComparedRow:
 
     @property
     def recomputed_rank(self) -> float | None:
-        """In the table that prints average ranks, if the row is in several."""
+        """The rank in the table that prints average ranks, if the row is in several tables."""
         return next(iter(self.recomputed_ranks.values()), None)
 
     def to_json(self) -> Mapping[str, object]:
@@ -71,7 +71,7 @@ class ComparedRow:
 
 @dataclass
 class PublishedComparison:
-    """A table beside a reference."""
+    """A table of ours compared with a reference."""
 
     table: ScoreTable
     reference: str
@@ -94,7 +94,7 @@ class PublishedComparison:
 def compare_with_published(
     table: ScoreTable, name: str, registry: Registry, ties: Ties = "min", missing: Missing = "last"
 ) -> PublishedComparison:
-    """Set the table of our own results beside a reference."""
+    """Compare the table of our own results with a reference."""
     entry = registry.find("reference", name)
     reference: Reference = registry.load(entry)(**entry.plugin.arguments)
     cells = [(_dataset_name(cell.dataset, registry), cell) for cell in reference.cells()]
@@ -107,13 +107,13 @@ def compare_with_published(
     for own in table.rows:
         beside = ours.setdefault((own.ssl, own.model), [])
         if own.protocol != RAW or (own.variant, own.labels) not in [(row.variant, row.labels) for row in beside]:
-            beside.append(own)  # raw rows stand in the group of each protocol
+            beside.append(own)  # raw rows are in the group of each protocol
     datasets = list(dict.fromkeys([dataset for dataset, _ in cells] + table.datasets))
     ranks = recompute_ranks(cells, ties, missing, first={place[0] for place in printed})
     rows = []
     for place in dict.fromkeys([*((cell.ssl, cell.model) for _, cell in cells), *ours]):
         own_rows: list[Row | None] = [*ours.get(place, [])] or [None]
-        for own_row in own_rows:  # each set of settings stands beside the same published figures
+        for own_row in own_rows:  # compare each set of settings with the same published figures
             row = ComparedRow(*place, own_row)
             row.published_rank = next((rank for key, rank in printed.items() if key[1:] == place), None)
             row.recomputed_ranks = {key[0]: rank for key, rank in ranks.items() if key[1:] == place}

@@ -207,7 +207,7 @@ class Record:
     @classmethod
     def make(cls, planned: Planned, key: str, outcome: Outcome, **known: Any) -> Record:
         """Combine what the plan knew with what the job found out."""
-        # The plan comes last: a job cannot say that it was another one.
+        # The plan comes last, so that a job cannot pretend to be another one.
         value = {**outcome.result, **planned.to_json(), "key": key, "status": outcome.status, **known}
         how = {name: found for name in ("place", "retries") if (found := getattr(outcome, name))}
         if how:
@@ -216,7 +216,7 @@ class Record:
             value |= {"error": outcome.error, "traceback": outcome.traceback}
         try:
             return cls.from_json(value)
-        except BadRecordError as error:  # of a worker that is not ours: it must not sink the run
+        except BadRecordError as error:  # from a worker that is not ours: it must not end the run
             wrong = Outcome("failed", error=f"the job gave something that is not a result: {error}")
             return cls.make(planned, key, wrong)
 
@@ -240,7 +240,7 @@ class Record:
             raise BadRecordError(f"a field has an unexpected content: {' '.join(str(error).split())[:120]}") from None
 
     def to_json(self) -> JsonObject:
-        """Plain JSON values, without fields that say nothing."""
+        """Plain JSON values, without empty fields."""
         found = {name: getattr(self, name) for name in COLUMNS}
         return {name: _plain(value) for name, value in found.items() if value is not None}
 
@@ -254,8 +254,8 @@ class Record:
 def is_final(status: str, kind: str | None, flags: Collection[str], threads: int | None, used: int) -> bool:
     """Whether a record leaves nothing to do.
 
-    The threads that were ``used`` are those that were asked for, or 0 if that is not known. Version 0.1.0 had as many
-    as cores were free, under the same key.
+    The threads ``used`` must be those requested; 0 means unknown. Version 0.1.0 used as many as there were free cores,
+    under the same key.
     """
     if used not in (0, threads or 1):
         return False
@@ -265,7 +265,7 @@ def is_final(status: str, kind: str | None, flags: Collection[str], threads: int
 
 
 def check_fields(value: Any) -> None:
-    """Refuse what cannot be a record: a field that is missing, or of another type.
+    """Refuse what cannot be a record: a field is missing or has the wrong type.
 
     Raises:
         BadRecordError: says what is wrong.
@@ -311,13 +311,13 @@ def _only_known(cls: Any, value: Any) -> Any:
 
 STATUSES = get_args(Status)
 DEFAULTS = {each.name: each.default for each in dataclasses.fields(Record) if each.default is not dataclasses.MISSING}
-"""What a field that is left out stands for."""
+"""The value of a field that is left out."""
 COLUMNS = _columns()
 """Columns of the parquet copy with their types; ``json`` columns hold JSON texts."""
 _SHAPES = {name: shape_of(hint) for name, hint in get_type_hints(Record).items()}
 _TRIAL_SHAPES = {**_SHAPES, "seconds": shape_of(dict[str, float] | float)}  # version 0.1.0 wrote a number
 _OF_A_RESULT = ("ssl", "model", "data", "metric", "test")
-"""What tables need of a result that is ok."""
+"""Fields that tables need from a result that is ok."""
 _NESTED: Mapping[str, Any] = {
     "plugins": lambda value: {role: _only_known(Origin, origin) for role, origin in value.items()},
     "counts": lambda value: _only_known(Counts, value),

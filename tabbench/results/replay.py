@@ -50,7 +50,7 @@ class Replay:
 
     @property
     def command(self) -> str:
-        """The command line that makes this record, among those of lower splits and seeds.
+        """The command line that makes this record, together with those of lower splits and seeds.
 
         Settings found by tuning are given explicitly: the search itself is not run again.
         """
@@ -121,9 +121,9 @@ def prepare_replay(record: Record, results: Path, files: Iterable[Path] = (), da
 
     Args:
         record: of a finished job.
-        results: the folder it is from; its experiments tell where files of data were.
-        files: the unpublished plugins of the record. Where a record says they are does not count: who wrote the
-            record could have any file imported.
+        results: the folder it comes from; its experiments say where data files were.
+        files: the unpublished plugins of the record. The paths in a record are ignored: otherwise whoever wrote it
+            could have any file imported.
         data: FILE:TARGET of the record's data, if the file is elsewhere now.
     """
     if record.kind == "trial":
@@ -157,7 +157,7 @@ def prepare_replay(record: Record, results: Path, files: Iterable[Path] = (), da
 
 
 def option_words(name: str, value: object) -> list[str]:
-    """An entry of an experiment as words of a command line; none where it is the default."""
+    """An entry of an experiment as words of a command line; empty if it is the default."""
     value = tuple(value) if isinstance(value, list) else value
     if value == Spec.model_fields[name].default:
         return []
@@ -168,7 +168,7 @@ def option_words(name: str, value: object) -> list[str]:
 
 
 def _check_files(record: Record, files: tuple[Path, ...]) -> None:
-    """Refuse to import anything before the content of each unpublished plugin of the record is among ``files``."""
+    """Refuse to import anything unless ``files`` has the content of each unpublished plugin of the record."""
     given = {file_revision(path): path for path in files}
     for role, origin in (record.plugins or {}).items():
         if origin.version != UNPUBLISHED or origin.revision in given:
@@ -183,7 +183,7 @@ def _check_files(record: Record, files: tuple[Path, ...]) -> None:
 def _find_data(record: Record, results: Path, registry: Registry) -> tuple[str, Entries]:
     """What to write after --data, and how tables were read and split: as in the experiment of the record.
 
-    Several experiments may have had files of the same name: the one with the record's content is meant.
+    If several experiments had files of the same name, the one with the record's content counts.
     """
     rules: list[Entries] = []
     files: list[tuple[str, Entries]] = []
@@ -218,12 +218,12 @@ def _texts(value: object) -> list[str]:
 
 
 def goes_by(reference: str, name: str) -> bool:
-    """Whether FILE:TARGET is called ``name`` in records: the file's name, with folders where there were several."""
+    """Whether records call FILE:TARGET ``name``: the file's name, with folders if several files share it."""
     return reference == name or reference.endswith(f"/{name}") or Path(reference).name == name
 
 
 def _settings(record: Record, spec: Spec, registry: Registry) -> PluginSettings:
-    """What was not as the preset says, for each plugin of the record."""
+    """The settings that differ from the preset, for each plugin of the record."""
     config = record.config or {}
     parts = [("model", record.model, config["model"])]
     if record.ssl != NONE:
@@ -240,7 +240,7 @@ def _settings(record: Record, spec: Spec, registry: Registry) -> PluginSettings:
 
 @dataclass(frozen=True)
 class Agreement:
-    """One line of what is compared."""
+    """One line of the comparison."""
 
     what: str
     stored: Any
@@ -252,7 +252,7 @@ class Agreement:
 
 
 def check_again(stored: Record, again: Record) -> list[Agreement]:
-    """The score to the last digit, and the hash of the predictions."""
+    """Compare the score, to the last digit, and the hash of the predictions."""
     return [
         Agreement(str(stored.metric), stored.score, again.score),
         Agreement("predictions", *(each.hashes.predictions if each.hashes else None for each in (stored, again))),

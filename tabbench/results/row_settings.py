@@ -1,4 +1,4 @@
-"""The settings in a row's name: one by one, whose they are, and which of them tell rows apart."""
+"""The settings in a row's name: each one, its owner, and which of them distinguish rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def split_settings(variant: str, model: str) -> tuple[str, str]:
 
 
 class SharedSettings:
-    """Settings that all rows of a method or of a model share are told once; a row's name has only the others."""
+    """Settings that all rows of a method or model share. They are printed once; a row's name has only the others."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
         self.shared: dict[str, list[str]] = {}
@@ -33,11 +33,11 @@ class SharedSettings:
                 self.shared[owner] = [word for word in self.shared.get(owner, own) if word in own]
 
     def tag(self, variant: str, ssl: str = "") -> str:
-        """What sets this row apart from others of its name; empty if nothing does.
+        """What distinguishes this row from others of the same name; empty if nothing does.
 
         Args:
             variant: all settings of the row.
-            ssl: the method beside whose name the tag stands; its settings go without its name.
+            ssl: the method whose name the tag follows; its settings are written without that name.
         """
         known = {word for words in self.shared.values() for word in words}
         prefix = f"{ssl.removeprefix(f'{UNTRAINED}:')}."

@@ -39,7 +39,7 @@ class Cell:
     found: dict[Place, float] = field(default_factory=dict)
     """All results of the row here, by split and seed."""
     compared: frozenset[Place] | None = None
-    """Those of its places that the table looks at; None for all."""
+    """The places that the table compares; None for all."""
     expected: int = 0
     """Places that any row of the group has here."""
     incomplete: int = 0
@@ -52,7 +52,7 @@ class Cell:
 
     @cached_property
     def results(self) -> dict[Place, float]:
-        """The results that the table looks at."""
+        """The results that the table compares."""
         if self.compared is None:
             return self.found
         return {place: value for place, value in self.found.items() if place in self.compared}
@@ -102,7 +102,7 @@ class Cell:
         return mean_interval(self.results)
 
     def mean_of(self, metric: str) -> float | None:
-        """The mean of some other metric of the same records."""
+        """The mean of another metric of the same records."""
         values = {place: json.loads(self.scores[place]).get(metric) for place in self.results}
         return Cell(values).mean if values and None not in values.values() else None
 
@@ -134,7 +134,7 @@ class Row:
     """Whether the SSL side and the model had something to tune."""
     average_rank: float | None = None
     rank_interval: tuple[float | None, float | None] | None = None
-    """By bootstrap over datasets and splits, if asked for."""
+    """From the bootstrap over datasets and splits, if requested."""
     rank_group: str = ""
     """Letters; rows that share one cannot be told apart."""
 
@@ -183,13 +183,13 @@ class ScoreTable:
     convention: Convention
     datasets: list[str]
     units: dict[str, str]
-    """For each dataset the metric that its cells hold."""
+    """For each dataset, the metric in its cells."""
     rows: list[Row]
     left_out: list[LeftOut]
     data_notes: dict[str, list[str]] = field(default_factory=dict)
     """Notes on each dataset."""
     criteria: dict[Group, str] = field(default_factory=dict)
-    """What sharing a letter means in each group, if intervals were asked for."""
+    """What sharing a letter means in each group, if intervals were requested."""
 
     @property
     def groups(self) -> list[Group]:

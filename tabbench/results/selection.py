@@ -1,4 +1,4 @@
-"""Which records a table compares: one per place, of one fidelity and tuning budget. The rest is left out and named."""
+"""Choose the records that a table compares: one per place, of one fidelity and tuning budget. Others are named."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Filters:
         Case does not matter, and ``untrained`` stands for the untrained control of every method.
 
         Raises:
-            UsageError: no record has a name that was asked for.
+            UsageError: no record has a requested name.
         """
         records = list(records)
         found = {}
@@ -88,10 +88,10 @@ class Selection:
     fidelity: str | None
     left_out: list[LeftOut]
     incomplete: Counter[tuple[Any, ...]] = field(default_factory=Counter)
-    """How many records of a row on a dataset failed or are flagged; the row as by :func:`row_of`, then the dataset."""
+    """How many records failed or are flagged, by row (see :func:`row_of`) and dataset."""
 
     def data_notes(self) -> dict[str, list[str]]:
-        """What its records say of each dataset and its splits, each note once."""
+        """The records' notes on each dataset and its splits, each note once."""
         texts: dict[str, dict[str, None]] = {}
         for record in self.records:
             if record["notes"] not in (None, "[]"):
@@ -112,7 +112,7 @@ def select_records(
     names: Mapping[str, str] | None = None,
     where: Filters | None = None,
 ) -> Selection:
-    """Read a results folder and choose what can be compared; arguments as of ``tabulate``."""
+    """Read a results folder and choose what can be compared; arguments as in ``tabulate``."""
     wanted = None if only is None else set(only)
     records = [
         record
@@ -133,7 +133,7 @@ def select_from(
     where: Filters | None = None,
     skipped: Iterable[LeftOut] = (),
 ) -> Selection:
-    """Choose what can be compared among records that were read before; ``skipped`` as of ``Store.skipped``."""
+    """Choose what can be compared among records already read; ``skipped`` as in ``Store.skipped``."""
     records = _newest(records)
     for record in records:
         record["data"] = (names or {}).get(record["data_key"], record["data"])
@@ -198,7 +198,7 @@ def read_lines(store: Store, columns: list[str]) -> list[RecordLine]:
 
 
 def _with_defaults(record: RecordLine) -> RecordLine:
-    """Records of before these questions could be asked answer them as it was done then."""
+    """Fill in fields that older records lack, with what was the only way then."""
     record["protocol"] = record["protocol"] or (RAW if record["ssl"] == NONE else FROZEN)
     record["labels"] = record["labels"] or ALL_LABELS
     record["split_rule"] = record["split_rule"] or SPLIT_RULE
@@ -212,7 +212,7 @@ def _with_defaults(record: RecordLine) -> RecordLine:
 
 
 def _values(column: Any, default: Any) -> list[Any]:
-    """A column's values; equal texts are one object, which is quicker to make, to hash and to compare."""
+    """A column's values. Equal texts are one object, which is faster to make, hash and compare."""
     import pyarrow as pa
 
     if not pa.types.is_string(column.type):
@@ -243,7 +243,7 @@ def budget_of(record: RecordLine) -> tuple[int, int]:
 
 
 def tuned_parts(record: Mapping[str, Any]) -> tuple[bool, bool]:
-    """Whether the SSL side and the model had something to tune; taken for granted where a record does not say."""
+    """Whether the SSL side and the model had something to tune; assumed if a record does not say."""
     if record["tuning"] is None:
         return True, True
     roles = json.loads(record["tuning"]).keys()
@@ -264,20 +264,20 @@ def fidelity_order(fidelity: str) -> tuple[int, int, str]:
 def _other_table(
     record: RecordLine, fidelity: str | None, budget: tuple[int, int] | None, data_keys: Mapping[str, str]
 ) -> str:
-    """Why a record belongs to another table than this one; empty if it does not."""
+    """Why a record belongs to another table; empty if it belongs to this one."""
     if record["fidelity"] != fidelity:
         return f"fidelity {record['fidelity']} (--fidelity)"
     if budget is not None and budget_of(record) != budget:
         return f"another budget: {describe_budget(budget_of(record))} (--any-budget)"
     if record["data_key"] != data_keys[record["data"]]:
-        return f"an older content of {record['data']}"
+        return f"older content of {record['data']}"
     return ""
 
 
 def failure_reason(status: str, error: str) -> str:
-    """``timeout of 2 s: it was killed``: the same for all records that one cause has stopped, wherever it struck.
+    """``timeout of 2 s: it was killed``: the same text for all records stopped by one cause, in whatever step.
 
-    A record that was not run because an earlier step had failed tells that step's place before the cause.
+    The error of a record that was not run because an earlier step failed names that step before the cause.
     """
     cause = re.sub(r"^not run: .+? (?:data|split|tune|pretrain|encode) [^ ]*: ", "", error)
     text = cause if cause.startswith(status) else f"{status}: {cause}"

@@ -1,4 +1,4 @@
-"""What a value of a record may look like, from the types of its fields: a test for each, made once."""
+"""Tests of what a record's values may look like, made once from the types of its fields."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tabbench.contracts.job import LARGEST, is_usable
 
 Shape = Callable[[object], bool]
 DEEPEST = 50
-"""Levels of lists and objects in what a plugin may say freely; deeper JSON makes other readers fail."""
+"""Most levels of lists and objects in free JSON from a plugin; deeper JSON makes other readers fail."""
 _LARGEST = 2**63
 
 
@@ -37,7 +37,7 @@ def shape_of(hint: Any) -> Shape:
 
 
 def _union(shapes: list[Shape]) -> Shape:
-    """One of them; the usual case, ``X | None``, calls no more than it must."""
+    """Test for a union; the usual case, ``X | None``, makes no extra call."""
     if len(shapes) == 2:
         first, second = shapes
         return lambda value: first(value) or second(value)
@@ -45,7 +45,7 @@ def _union(shapes: list[Shape]) -> Shape:
 
 
 def _object(kind: Any) -> Shape:
-    """An object with the fields of a dataclass or a pydantic model; fields that are not known are ignored."""
+    """Test for an object with the fields of a dataclass or a pydantic model; ignores unknown fields."""
     shapes = {name: shape_of(hint) for name, hint in get_type_hints(kind).items() if name != "model_config"}
     if issubclass(kind, pydantic.BaseModel):
         needed = {name for name, field in kind.model_fields.items() if field.is_required()}
@@ -66,7 +66,7 @@ def _object(kind: Any) -> Shape:
 
 
 def _is_free(value: object, depth: int = 0) -> bool:
-    """Any JSON that every reader can read. Most of a record is this, so it loops where it could be shorter."""
+    """Test for any JSON that every reader can read. Most of a record is such JSON, so speed matters here."""
     if isinstance(value, dict):
         items: Iterable[object] = value.values()
     elif isinstance(value, list):

@@ -35,7 +35,7 @@ from tabbench.results.tabulate import tabulate_records
 from tabbench.results.writing import write_file
 
 MARK = ".tabbench-site"
-"""The file by which a folder is known to be ours, with the names of its pages."""
+"""The file that marks a folder as ours, with the names of its pages."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def write_site(site: Leaderboard, folder: Path) -> None:
 
 
 def slug(name: str) -> str:
-    """A file's name for anything; names that lose something get a digest, so that no two are the same."""
+    """A file name for any text; names that lose characters get a digest, so that no two are the same."""
     plain = re.sub(r"[^A-Za-z0-9._-]", "_", name)[:80]
     if plain == name and not plain.startswith("."):
         return plain
@@ -160,7 +160,7 @@ def _index(
 RANKED = 15
 """Rows of a ranking; the main table has all."""
 INDEX = ("Ranking", "Table", "Gains", "Wins", "Time", "Methods", "Datasets", "Submissions")
-"""Parts of the index that its bar names."""
+"""Sections of the index in its navigation bar."""
 RATING = (
     "Elo from a Bradley-Terry fit over datasets, with 95 % bootstrap intervals: 400 points more mean odds of 10 to 1 "
     "of being better on a dataset. Improvability: how far the best row's error is below this row's, in percent."
@@ -267,6 +267,6 @@ def _card(name: str, registry: Registry, selection: Selection) -> str:
 
 
 def _linked(text: str) -> str:
-    """Text whose web addresses can be followed; nothing else becomes a link."""
+    """Text with its web addresses as links; nothing else becomes a link."""
     safe = escape(text)
     return re.sub(r"https://[\w./~%#?=+-]+", lambda found: f'<a href="{found[0]}" rel="noopener">{found[0]}</a>', safe)

@@ -166,7 +166,7 @@ class Store:
             self._enter(record.key, _pack(value), record.is_done, record.study, record.number)
 
     def _take_copy(self) -> None:
-        """Learn the keys that are in the parquet copy."""
+        """Read the keys in the parquet copy."""
         self._copy = open_copy(self.root)
         if self._copy is None:
             return
@@ -191,7 +191,7 @@ class Store:
     def is_stored(self, key: str) -> bool:
         """Whether there is a finished record of a key, as of the last ``refresh``.
 
-        A result whose studies have open trials does not count: version 0.1.0 took such studies for finished.
+        A result whose studies have open trials does not count: version 0.1.0 treated such studies as finished.
         """
         if key not in self._done:
             return False
@@ -208,7 +208,7 @@ class Store:
     def has_open_trials(self, studies: Iterable[str]) -> bool:
         """Whether a trial of these studies was killed, lost, or ran out of time or memory, and never succeeded.
 
-        Version 0.1.0 took such trials for done, and what their studies decided for final.
+        Version 0.1.0 treated such trials as done, and the decisions of their studies as final.
         """
         return not set(self._open_trials.values()).isdisjoint(studies)
 
@@ -282,7 +282,7 @@ class Store:
                 parts = [new] if copied is None else [copied.read(new.column_names), new]
                 write_copy(self.root, pa.concat_tables(parts), included)
         except (filelock.Timeout, OSError, NotImplementedError):
-            # Somebody else is at it, the folder is read-only, or it has no locks: the JSONL serves.
+            # Another process is doing it, the folder is read-only, or it has no locks: use the JSONL files.
             return
 
     # Artefacts.
@@ -292,11 +292,11 @@ class Store:
         return self.root / "artefacts" / kind / key
 
     def open_artefact(self, kind: str, key: str) -> Path:
-        """The folder of a stored artefact, every byte checked. One that another machine has made is waited for.
+        """The folder of a stored artefact, after checking every byte. Waits for one that another machine has made.
 
         Raises:
             ArtefactError: it is damaged; it has been set aside.
-            Evicted: it does not appear within ``patience``; the job is to be tried elsewhere, or later.
+            Evicted: it does not appear within ``patience``; try the job elsewhere, or later.
         """
         path = self.artefact(kind, key)
         if self.patience and not appears(lambda: artefacts.has_all_files(path), path, self.patience):
@@ -310,7 +310,7 @@ class Store:
         return artefacts.is_complete(self.artefact(kind, key))
 
     def write_artefact(self, kind: str, key: str) -> AbstractContextManager[Path]:
-        """A folder to fill; it gets its name when the block ends without an error, and not before."""
+        """A folder to fill; it gets its final name only when the block ends without an error."""
         self.folder("artefacts", kind)
         return artefacts.write_folder(self.artefact(kind, key))
 
@@ -328,7 +328,7 @@ class Store:
         """The right to work on a key, which its holder loses when it dies."""
         if self.locks == "flock":
             return Flock(self.folder("locks") / f"{key}.lock")
-        assert self.presence is not None, "who takes a lease must give signs of life"
+        assert self.presence is not None, "a lease needs a driver that gives signs of life"
         if self._pulses is None:
             self._pulses = Pulses(self.root)
         return Lease(self.folder("leases"), key, self.presence, self._pulses)
@@ -339,7 +339,7 @@ def _pack(value: Line) -> bytes:
 
 
 def _parse(path: Path, lines: Iterable[bytes], state: _File) -> Iterator[Line]:
-    """The sound records of the rest of a file, which is never in memory as a whole; others are named."""
+    """The valid records in the rest of a file, which is never wholly in memory; invalid ones are named."""
     for line in lines:
         if not line.endswith(b"\n"):
             if not state.warned:

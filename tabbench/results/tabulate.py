@@ -59,11 +59,11 @@ def tabulate(
         missing: a row without a value on a dataset is ranked last there, or not ranked.
         common: compare rows on the splits and seeds that all of them have; ``none`` shows all results of each row, and
             gives no ranks on a dataset where rows differ in their splits or seeds.
-        fidelity: which records to compare; by default the highest that is there.
+        fidelity: which records to compare; by default the highest fidelity stored.
         any_budget: compare rows with different numbers of tuning trials; by default only the largest is shown.
-        only: keys of the records to look at; all by default.
+        only: keys of the records to use; all by default.
         names: what to call datasets, by the start of their keys: the same content may be stored under another name.
-        where: which records to look at, by name.
+        where: which records to use, by name.
         ci: intervals of average ranks, and groups of rows that cannot be told apart.
     """
     selection = select_records(store, fidelity=fidelity, any_budget=any_budget, only=only, names=names, where=where)
@@ -79,7 +79,7 @@ def tabulate_records(
     common: Common = "all",
     ci: bool = False,
 ) -> ScoreTable:
-    """The table of records that were read before; arguments as of ``tabulate``."""
+    """The table of records already read; arguments as in ``tabulate``."""
     rows, units = collect_rows(selection, metric)
     datasets = sorted(units)
     for row in rows:
@@ -145,7 +145,7 @@ def collect_rows(selection: Selection, metric: str) -> tuple[list[Row], dict[str
         units[record["data"]] = record["metric"] if metric in ("rank", "score") else metric
         name = row_of(record)
         row = rows.get(name)
-        if row is None:  # not setdefault: a new Row for each of 100,000 records takes its time
+        if row is None:  # not setdefault: making a new Row for each of 100,000 records takes too long
             rows[name] = row = _make_row(record)
         cell = row.cells.get(record["data"])
         if cell is None:
@@ -167,7 +167,7 @@ def _refuse_metric(metric: str, present: list[str]) -> None:
     if metric not in METRICS and metric not in present:
         raise UsageError(f"Unknown metric {metric!r}.{did_you_mean(metric, {*METRICS, *present, 'gain'})}")
     if present:
-        raise UsageError(f"No record has the metric {metric!r}. There are: {', '.join(present)}, time.")
+        raise UsageError(f"No record has the metric {metric!r}. Available: {', '.join(present)}, time.")
 
 
 def _make_row(record: RecordLine) -> Row:
@@ -209,7 +209,7 @@ def _value(record: RecordLine, metric: str) -> float | None:
 
 
 def _align(cells: list[Cell], common: Common) -> bool:
-    """Have cells look at the places that all of them share; whether they can be ranked."""
+    """Restrict cells to the places that all of them share; returns whether they can be ranked."""
     present = [cell for cell in cells if cell.found]
     union = frozenset().union(*(cell.found for cell in present))
     shared = frozenset(place for place in union if all(place in cell.found for cell in present))
@@ -233,7 +233,7 @@ def _rank(rows: list[Row], datasets: list[str], units: Mapping[str, str], ties: 
 
 
 def _rounded(value: float) -> float:
-    """Without the digits that the order of a sum decides: equal scores are equal numbers."""
+    """Drop the digits that depend on the order of a sum, so that equal scores are equal numbers."""
     return float(f"{value:.12g}")
 
 
@@ -252,7 +252,7 @@ def scores_of(rows: Iterable[Row], units: Mapping[str, str], datasets: Collectio
 def _rank_with_intervals(
     rows: list[Row], datasets: list[str], units: Mapping[str, str], ties: Ties, missing: Missing
 ) -> str:
-    """Set the interval and the letters of each row; what the letters mean."""
+    """Set the interval and the letters of each row; returns what the letters mean."""
     ranking = rank_rows(scores_of(rows, units, datasets), ties, missing)
     for number, found in ranking.rows.items():
         rows[number].rank_interval = (found.low, found.high)

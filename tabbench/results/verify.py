@@ -1,6 +1,6 @@
-"""Whether a results folder is what was written: digests of every line, copy and artefact, and no contradictions.
+"""Check that a results folder is as it was written: digests of every line, copy and artefact, and no contradictions.
 
-It needs nothing but the folder. One that holds records only, as it is published, is as good as one with artefacts.
+It needs only the folder. A published folder, which has records but no artefacts, can be checked too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tabbench.results.record import COLUMNS, DIGEST_SINCE, BadRecordError, Recor
 
 @dataclass
 class Verified:
-    """What was looked at, and what is wrong."""
+    """What was checked, and what is wrong."""
 
     results: int = 0
     trials: int = 0
@@ -87,7 +87,7 @@ def _check_lines(root: Path, found: Verified) -> None:
 
 
 def _check_copy(root: Path, found: Verified) -> None:
-    """The copy has a digest of its own; its rows must also be those of the lines it was made from."""
+    """Check the copy's own digest, and that its rows are those of the lines it was made from."""
     if not (root / copy.NAME).exists() or copy.is_outdated(root):
         return
     opened = copy.open_copy(root)
@@ -124,7 +124,7 @@ def _check_artefacts(root: Path, found: Verified) -> None:
 
 
 def _check_experiments(root: Path, found: Verified) -> None:
-    """An experiment is named by the hash of its text."""
+    """Check that each experiment's name is the hash of its text."""
     for path in sorted((root / "experiments").glob("*.json")):
         found.experiments += 1
         try:

@@ -31,7 +31,7 @@ def check_place(path: Path) -> None:
 
 
 def write_file(path: Path, text: str) -> None:
-    """Write a file all at once: whoever has the old one open never sees half of the new."""
+    """Write a file all at once, so that no reader ever sees half of it."""
     check_place(path)
     draft = path.with_name(f".tabbench-{secrets.token_hex(4)}")
     try:

@@ -50,15 +50,15 @@ class Agenda:
             self._push(step)
 
     def order(self, key: str) -> int:
-        """How urgent a step is, or was; the most urgent has the lowest number."""
+        """Return how urgent a step is or was; the most urgent has the lowest number."""
         return self._order[key]
 
     def next(self, may_start: Callable[[str], bool], before: int | None = None) -> Step | None:
-        """The most urgent ready step of a kind that may start. It is not ready again before ``bring_back``.
+        """Take the most urgent ready step of a kind that may start. It is not ready again until ``bring_back``.
 
         Args:
             may_start: whether a kind may start.
-            before: give only a step that is more urgent than this.
+            before: return only a step that is more urgent than this.
         """
         for heap in self._ready.values():
             while heap and heap[0][1] not in self.waiting:  # given up before it was given
@@ -70,11 +70,11 @@ class Agenda:
         return self.waiting[key]
 
     def start(self, key: str) -> None:
-        """A step has been started, or given up."""
+        """Note that a step was started or given up."""
         del self.waiting[key]
 
     def set_aside(self, step: Step) -> None:
-        """A step that ``next`` gave cannot be started now: another driver works on it."""
+        """Set aside a step that ``next`` returned but that cannot start now: another driver works on it."""
         self._aside.append(step)
 
     def bring_back(self) -> None:
@@ -84,7 +84,7 @@ class Agenda:
         self._aside.clear()
 
     def settle(self, key: str) -> list[Step]:
-        """A step has ended, well or not; the steps that only waited for it."""
+        """Note that a step has ended, well or not; returns the steps that waited only for it."""
         self.unsettled.remove(key)
         freed = []
         for dependent in self._dependents.pop(key, ()):
@@ -94,7 +94,7 @@ class Agenda:
         return freed
 
     def release(self, step: Step) -> None:
-        """Let a step start that ``settle`` gave."""
+        """Let a step start that ``settle`` returned."""
         self._push(step)
 
     def ready(self) -> Counter[str]:

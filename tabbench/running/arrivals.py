@@ -16,7 +16,7 @@ ARTEFACTS = ("pretrain", "encode")
 
 @dataclass
 class Arrival:
-    """What a job has made, as soon as it can be seen."""
+    """An artefact that a job has made, until it becomes visible."""
 
     path: Path
     outcome: Outcome
@@ -26,7 +26,7 @@ class Arrival:
     next_look: float = 0.0
 
     def is_there(self) -> bool:
-        """Look, but not more often than makes sense."""
+        """Whether the artefact is visible; looks only now and then."""
         now = time.monotonic()
         if now < self.next_look:
             return False

@@ -19,7 +19,7 @@ FILE = "step.json"
 
 
 def is_made(step: Step, store: Store) -> bool:
-    """Whether the artefact of a step is stored, and was made with the threads that are asked for now."""
+    """Whether the artefact of a step is stored, and was made with the number of threads requested now."""
     if not store.has_artefact(step.kind, step.key):
         return False
     try:
@@ -42,13 +42,13 @@ class PretrainArtefact(pydantic.BaseModel):
     config: Settings
     diagnostics: Diagnostics
     threads: int | None = None
-    """Of the job that trained it; version 0.1.0 did not say."""
+    """Threads of the job that trained it; version 0.1.0 did not store them."""
     reports: list[tuple[int, float]] = []
     """Scores reported to the tuner, by epoch."""
     scores: EncoderScores | None = None
     """Label-free scores."""
     distribution: str = ""
-    """Whose method it is; version 0.1.0 did not say."""
+    """The distribution of the method; version 0.1.0 did not store it."""
 
     def write(self, folder: Path) -> None:
         (folder / FILE).write_text(self.model_dump_json(indent=1), encoding="utf-8")
@@ -59,10 +59,10 @@ class PretrainArtefact(pydantic.BaseModel):
 
 
 class EncodeArtefact(PretrainArtefact):
-    """How a representation was made, with what was known of its encoder."""
+    """How a representation was made, and what was known about its encoder."""
 
     shape: list[int]
-    """Of one encoded row."""
+    """Shape of one encoded row."""
     representation: str
     """Hash of the encoded rows."""
     encode_seconds: float

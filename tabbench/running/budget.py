@@ -6,11 +6,11 @@ from tabbench.experiment.graph import Step
 from tabbench.running.clock import Clock, duration
 
 SPARE = 1.1
-"""Estimates are seldom exact: a step is started if there is this much more time than it should need."""
+"""A step starts only if there is this many times the time that it should need, because estimates are rarely exact."""
 
 
 class Budget:
-    """Seconds from now on; None for as many as it takes."""
+    """Seconds from now on; None if there is no limit."""
 
     def __init__(self, clock: Clock, seconds: float | None = None) -> None:
         self.clock = clock

@@ -1,4 +1,4 @@
-"""What studies have decided, and what stands in for what they could not decide yet."""
+"""What studies have decided, and the stand-ins for what they could not decide yet."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ class Decisions:
         """``places`` are fields of every payload: where results and data are."""
         self.places = places
         self.best: dict[str, BestTrial] = {}
-        """For each finished study its best trial."""
+        """The best trial of each finished study."""
         self.stand_ins: dict[str, str] = {}
-        """By the key of a planned artefact: that of one made after a study that had to give up on a trial."""
+        """By the key of a planned artefact: the key of its stand-in, made after a study that gave up on a trial."""
 
     def stand_in(self, step: Step) -> Step:
-        """The step itself; if a study before it is not whole, one with a key of its own.
+        """Return the step itself, or a copy with a separate key if a study before it is incomplete.
 
-        So it is not taken for the planned one when the study has become whole. A record keeps its key: it is flagged.
+        So the copy is not mistaken for the planned step once the study is complete. A record keeps its key: it is
+        flagged.
         """
         marks = self.marks(step)
         if not marks or step.planned is not None:
@@ -34,7 +35,7 @@ class Decisions:
         return stand_in
 
     def marks(self, step: Step) -> list[str]:
-        """What a step is based on that stands in for what is planned."""
+        """The stand-ins that a step is based on."""
         best = [self.best[study] for study in step.tuned.values()]
         found = [self.stand_ins[need] for need in step.needs if need in self.stand_ins]
         return [each.key for each in best if each.summary.given_up] + found
@@ -48,7 +49,7 @@ class Decisions:
         for role, study in decided_for.tuned.items():
             best = self.best[study]
             if role == "encoder":
-                # How it was found goes along: by the time of the record the study may not be open any more.
+                # The job carries how its settings were found: the study may be closed when its record is written.
                 changes |= {"encoder": best.key, "tuning": {role: best.summary}}
             else:
                 changes[role] = getattr(step.payload, role).model_copy(update={"config": best.config})

@@ -29,7 +29,7 @@ SHOWN_LINES = 4
 
 
 def harmless(text: str) -> str:
-    """Lines without anything that a terminal would act upon: names and errors come from outside."""
+    """Remove anything that a terminal would act on: names and errors come from outside."""
     return "\n".join(escape_terminal(line) for line in text.split("\n"))
 
 
@@ -138,7 +138,7 @@ class RichDisplay(PlainDisplay):
         from rich.progress import BarColumn, Progress, TextColumn
         from rich.table import Column
 
-        # What does not fit the width is cut, first the numbers of an epoch: the bar and the step's name stay.
+        # Text that does not fit the width is cut, the numbers of an epoch first: the bar and the step's name stay.
         name = Column(no_wrap=True, overflow="ellipsis", ratio=5)
         numbers = Column(no_wrap=True, overflow="ellipsis", ratio=4)
         self.progress_bars = Progress(

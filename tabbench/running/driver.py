@@ -32,9 +32,9 @@ from tabbench.running.studies import OpenStudy
 from tabbench.running.todo import is_done, urgency, what_to_do
 
 TUNE = "tune"
-"""The kind of a study: the driver itself does it, so it needs no room."""
+"""The kind of a study: the driver itself runs it, so it needs no slot."""
 LOOK_AGAIN = 1.0
-"""Seconds between two looks at what another driver is doing."""
+"""Seconds between checks of what another driver is doing."""
 RETRIES = 2
 """How many times a job is restarted within a run by default."""
 RETRIED: tuple[Status, ...] = ("killed", "lost")
@@ -65,10 +65,10 @@ def run_plan(
         plan: what to run.
         store: where results go.
         start_executor: called only if there is something to run.
-        observer: is told how it goes.
+        observer: hears how the run is going.
         fail_fast: stop at the first failure.
-        budget: seconds that the run may take. What would not be finished by then is not started, and named.
-        retries: how often a job is started again whose worker was killed or lost.
+        budget: seconds that the run may take. Steps that would not finish in time are not started, and are named.
+        retries: how often a job is restarted after its worker was killed or lost.
         forecast: how long jobs may take, as far as this is known or can be measured while the first ones run.
     """
     clock = Clock(prior=forecast.of_job if forecast is not None else None)
@@ -123,26 +123,26 @@ class Execution:
         todo = sorted(what_to_do(plan, store).values(), key=urgency)
         self.agenda = Agenda(todo)
         self.n_at_once = sum(step.planned is not None for step in todo)
-        """How many steps, the most urgent ones, end in a record."""
+        """How many of the steps to run make a record; these are the most urgent."""
         self.brought_back = time.monotonic()
         self.outdated = {
             key for key, step in self.agenda.waiting.items() if store.record(key) or store.has_artefact(step.kind, key)
         }
-        """Keys of what is stored, and was made by version 0.1.0 when a trial had been killed."""
+        """Keys of stored results that version 0.1.0 made after a trial had been killed."""
         self.running: dict[str, Running] = {}
         """By the key of the job."""
         self.again: dict[str, Running] = {}
-        """Jobs that are started again when there is room."""
+        """Jobs to restart when there is room."""
         self.retries = Retries(retries)
         self.arriving: dict[str, Arrival] = {}
-        """Jobs that have ended, but what they made is not to be seen yet."""
+        """Jobs that have ended, but whose artefacts are not visible yet."""
         self.studies: dict[str, OpenStudy] = {}
         self.hungry: dict[str, OpenStudy] = {}
         """Studies that may have a trial to start; the others wait for trials that run."""
         self.summary = Summary(done_before=sum(is_done(step, store) for step in plan.records))
 
     def run(self, start_executor: StartExecutor) -> None:
-        """Do all that is left. The executor is started only if there is something to do, and always closed."""
+        """Run everything that is left. The executor is started only if there is something to do, and always closed."""
         if not self.agenda:
             return
         todo = list(self.agenda.waiting.values())
@@ -190,10 +190,10 @@ class Execution:
         self._look_at_others()
         self._start_steps(executor, before=self.n_at_once)
         self._start_measuring(executor)
-        if self.measuring and self.budget.is_limited:  # what may be long waits until it is known how long
+        if self.measuring and self.budget.is_limited:  # steps that may take long wait until their time is known
             return dict(again)
         opened = True
-        while opened:  # a study that was opened may have trials that are more urgent than what is left
+        while opened:  # the trials of a study just opened may be more urgent than the remaining steps
             ready: Counter[str] = Counter()
             opened = False
             for study in sorted(self.hungry.values(), key=lambda study: self.agenda.order(study.step.key)):
@@ -254,7 +254,7 @@ class Execution:
         executor.submit(job)
 
     def _look_at_others(self) -> None:
-        """Now and then, see whether another driver has given up or finished what it had."""
+        """Check now and then whether another driver has given up or finished its steps."""
         if time.monotonic() - self.brought_back >= LOOK_AGAIN:
             self.brought_back = time.monotonic()
             self.agenda.bring_back()
@@ -336,7 +336,7 @@ class Execution:
     # What the budget does not allow.
 
     def _leave_out_what_takes_too_long(self, todo: list[Step]) -> None:
-        """Say at once what cannot be done in the time that there is."""
+        """Say at once what cannot be done in the time left."""
         for step in todo:
             if step.key in self.agenda.waiting and not any(need in self.agenda.unsettled for need in step.needs):
                 why = self.budget.why_not(step)
@@ -344,7 +344,7 @@ class Execution:
                     self.ledger.leave_out(step, f"{step.label} {why}")
 
     def _stop(self) -> None:
-        """The time is used up: what runs is ended with the executor, and resumed by the next run."""
+        """Stop because the time is used up: running jobs end with the executor, and the next run resumes them."""
         under_way = [each.step for each in (*self.running.values(), *self.again.values())]
         for step in (*self.agenda.clear(), *under_way):
             if step.planned is not None:
@@ -377,7 +377,7 @@ class Execution:
             executor.prune(event.key)
 
     def _receive(self, running: Running, outcome: Outcome, patience: float) -> None:
-        """Accept the end of a job. What it has made must be visible first, and may appear later than the message."""
+        """Accept the end of a job. Its artefact must be visible first, and may appear later than the message."""
         job = running.job
         if job.key in self.arriving:  # it was reported twice
             return
@@ -406,7 +406,7 @@ class Execution:
         running.lock.release()
 
     def _try_again(self, running: Running, outcome: Outcome) -> bool:
-        """Whether a job that ended early is started again; by its next run if not by this one."""
+        """Whether this run restarts a job that ended early; otherwise the next run does."""
         key, study = running.job.key, running.study
         if outcome.status not in RETRIED:
             return False
@@ -421,11 +421,11 @@ class Execution:
         return True
 
     def _put_back_needs(self, step: Step) -> Step:
-        """The step, after what it needs and is no longer stored has been put back among the steps to run."""
+        """Put whatever a step needs and is no longer stored back among the steps to run; returns the step."""
         lost = [self.plan.steps[need] for need in step.needs if need in self.plan.steps]
         for number, need in enumerate(lost):
             if need.study is not None and step.kind == "encode" and need.key in self.decisions.best:
-                # A study is no artefact: what is gone is the encoder of its best trial.
+                # A study is not an artefact: the missing one is the encoder of its best trial.
                 lost[number] = need.study.make_step(self.decisions.best[need.key].config)
                 step = replace(step, needs=(*step.needs, lost[number].key))
         for need in lost:
@@ -445,7 +445,7 @@ class Execution:
             self.hungry[study.step.key] = study
 
     def _close(self, study: OpenStudy) -> None:
-        """A study has no trial left to run."""
+        """Close a study that has no trial left to run."""
         if self.studies.pop(study.step.key, None) is None:
             return
         self.hungry.pop(study.step.key, None)

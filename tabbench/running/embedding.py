@@ -1,4 +1,4 @@
-"""The representation of a file's rows, written part by part: its size does not count, only that of a part does."""
+"""Write the representation of a file's rows part by part, so that memory does not grow with the file."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 Rows = NDArray[Any]
 Write = Callable[[Rows], None]
 PART_BYTES = 1 << 26
-"""Of the representation that is held at a time; a part is also a row group of a parquet file."""
+"""Bytes of the representation held at a time; a part is also a row group of a parquet file."""
 FIRST_ROWS = 256
-"""Rows of the first part, which tells how much one takes."""
+"""Rows of the first part, which shows how much memory a row takes."""
 
 
 def write_representation(method: SSLMethod, frame: pd.DataFrame, out: Path) -> tuple[int, ...]:

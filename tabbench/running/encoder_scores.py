@@ -26,7 +26,7 @@ SCORED_ROWS = 512
 
 
 def score_encoder(encode: Callable[[Table], Representation], table: Table, diagnostics: Diagnostics) -> EncoderScores:
-    """Scores of what ``encode`` makes of training rows; the pretext loss is what the training told."""
+    """Score the representation of training rows; the pretext loss is the one that training reported."""
     rows = np.linspace(0, len(table) - 1, min(len(table), SCORED_ROWS)).astype(int)
     encoded = torch.from_numpy(np.array(encode(table.take(rows)).array))
     if len(encoded) < 2 or not torch.isfinite(encoded).all():
@@ -44,7 +44,7 @@ def score_encoder(encode: Callable[[Table], Representation], table: Table, diagn
 
 
 def pretext_loss(diagnostics: Diagnostics) -> float | None:
-    """The validation loss of the epoch that was kept; None if the method does not tell, or kept untrained weights."""
+    """The validation loss of the kept epoch; None if the method does not report it, or kept its untrained weights."""
     losses, best = diagnostics.get("validation_loss"), diagnostics.get("best_epoch")
     if not isinstance(losses, list) or not isinstance(best, int) or not 1 <= best <= len(losses):
         return None

@@ -18,7 +18,7 @@ NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
 def versions_of(distributions: Iterable[str]) -> dict[str, str]:
-    """Versions of what every result rests on, and of what these plugins' distributions require."""
+    """Versions of the packages behind every result, and of those that these plugins' distributions require."""
     found = {name: version(name) for name in PACKAGES}
     for distribution in distributions:
         found |= _requirements(distribution)
@@ -27,7 +27,7 @@ def versions_of(distributions: Iterable[str]) -> dict[str, str]:
 
 @cache
 def _requirements(distribution: str) -> dict[str, str]:
-    """Versions of the packages that a distribution requires, extras left out; none of an unpublished file."""
+    """Versions of the packages that a distribution requires, without extras; none for an unpublished file."""
     try:
         lines = requires(distribution) or []
     except (PackageNotFoundError, ValueError):

@@ -10,7 +10,7 @@ from tabbench.registry import Entry, Registry
 
 
 def take_settings(settings: PluginSettings, entry: Entry, registry: Registry) -> Settings:
-    """Separate the settings of executors from the rest: how a run is executed is not part of what is run.
+    """Separate the settings of executors from the rest: how a run is executed does not decide its results.
 
     Settings of executors other than ``entry`` are ignored: an experiment file may have them for several clusters.
     """

@@ -35,7 +35,7 @@ class JobFeatures:
     validation: Features
     test: Features
     about: PretrainArtefact | None
-    """How the representation, or the encoder that goes on learning, was made; None for the raw table alone."""
+    """How the representation, or the encoder that is fine-tuned, was made; None for the raw table."""
 
 
 def open_job_split(payload: Payload) -> SplitData:
@@ -54,7 +54,7 @@ def open_job_split(payload: Payload) -> SplitData:
 
 
 def open_features(payload: FitPayload, store: Store, split: SplitData) -> JobFeatures:
-    """The features that a model is trained and judged on."""
+    """Open the features that a model is trained and scored on."""
     if payload.features is None:
         about = PretrainArtefact.read(store.open_artefact("pretrain", payload.encoder)) if payload.encoder else None
         return JobFeatures(split.train.features, split.validation.features, split.test, about)
@@ -68,7 +68,7 @@ def open_features(payload: FitPayload, store: Store, split: SplitData) -> JobFea
 
 
 def encode_to_file(encode_rows: Callable[[Table], Representation], table: Table, path: Path) -> NDArray[np.float32]:
-    """Encode ``table`` in pieces into a ``.npy`` file; the memory-mapped result."""
+    """Encode ``table`` in pieces into a ``.npy`` file; returns the memory-mapped result."""
     first = encode_checked(encode_rows, table.take(slice(0, 1)))
     rows = max(1, ENCODE_BYTES // max(first.nbytes, 1))
     out = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(len(table), *first.shape[1:]))
@@ -80,7 +80,7 @@ def encode_to_file(encode_rows: Callable[[Table], Representation], table: Table,
 
 
 def encode_checked(encode_rows: Callable[[Table], Representation], table: Table) -> NDArray[np.float32]:
-    """Encode ``table``; what is no representation of its rows is the plugin's mistake, and named as such."""
+    """Encode ``table``; blames the plugin if the result is not a representation of its rows."""
     representation = encode_rows(table)
     if not isinstance(representation, Representation):
         raise PluginError(f"encode gave a {type(representation).__name__}, not a Representation")

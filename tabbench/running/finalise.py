@@ -46,8 +46,8 @@ def fit_pipeline(
 ) -> Pipeline:
     """Fit encoder and model on all labelled rows; a tenth of them is only for early stopping.
 
-    ``without`` are columns that decided the split of the benchmark, and are not features. With ``finetune`` the encoder
-    is trained on together with the model.
+    ``without`` are columns that decided the split of the benchmark, so they are not features. With ``finetune`` the
+    encoder is trained further, together with the model.
 
     Raises:
         UsageError: the method trains the model itself, or the model cannot be saved.
@@ -99,7 +99,7 @@ def fit_pipeline(
 
 
 def fit_as_recorded(record: Record, plan: Plan, last: Step, store: Store, context: Context) -> Pipeline:
-    """The pipeline of a record's own model: the same rows, seeds and settings, compared by its predictions.
+    """Refit a record's own model, with the same rows, seeds and settings, and compare the predictions.
 
     Raises:
         UsageError: its predictions differ from the record's.

@@ -8,9 +8,9 @@ from tabbench.contracts.job import Outcome
 from tabbench.experiment.graph import Step
 
 WIDEST = 6
-"""Columns of datasets that fit beside each other; with more, only the latest are shown."""
+"""Most columns of datasets to show; with more, only the latest are shown."""
 LONGEST = 16
-"""Rows that are shown, the latest."""
+"""Most rows to show, the latest."""
 NAME = 18
 """Longer names are cut."""
 
@@ -23,7 +23,7 @@ class GrowingTable:
         self.metrics: dict[str, str] = {}
 
     def add(self, step: Step, outcome: Outcome) -> None:
-        """Take the end of a step; only that of a record has a score."""
+        """Take the end of a step; only a step that makes a record has a score."""
         score = outcome.result.get("score") if outcome.status == "ok" else None
         if step.planned is None or score is None:
             return
@@ -59,5 +59,5 @@ def _cell(scores: list[float]) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """A text that is no longer than ``width``; its end tells more than its beginning."""
+    """Cut a text to ``width``, keeping its end, which says more than its beginning."""
     return text if len(text) <= width else "…" + text[-(width - 1) :]

@@ -25,11 +25,11 @@ from tabbench.running.rankings import Rankings
 from tabbench.values import Table
 
 SAMPLE = 1000
-"""Training rows that are watched; all pairs of them enter the metrics."""
+"""Training rows to watch; the metrics use all pairs of them."""
 DRAWN = 400
 """Rows on a map."""
 TOKENS, WIDTH = 40, 64
-"""Features and dimensions of the tokens of a row that are kept."""
+"""How many features and dimensions of a row's tokens are kept."""
 METRICS = ("kl", "distance", "uniformity", "effective_rank", "probe")
 
 
@@ -53,7 +53,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Inspection:
-    """A method on a dataset."""
+    """What was seen of a method on a dataset."""
 
     ssl: str
     data: str
@@ -63,12 +63,12 @@ class Inspection:
     target: TargetShape
     rankings: Rankings | None = None
     ablation: dict[str, Inspection] = field(default_factory=dict)
-    """The same with another setting."""
+    """The same method with another setting, by its name."""
     source: str = ""
     """Where the encoder comes from, if it was not trained for this."""
 
     def to_json(self) -> InspectionShape:
-        """What the page draws."""
+        """Return the data that the page draws."""
         snapshots = self.snapshots
         value: InspectionShape = {
             "ssl": self.ssl,
@@ -115,7 +115,7 @@ def inspect_training(
     """Pretrain ``method`` and inspect it before the first epoch and then about ``n_snapshots`` times.
 
     Returns:
-        what was seen, and the curves of the training.
+        the snapshots, and the curves of the training.
     """
     train = _table(split.train.features)
     sample = _sample(train, context)
@@ -141,7 +141,7 @@ def inspect_stored(
 ) -> tuple[list[Snapshot], dict[str, list[float | None]]]:
     """Inspect a stored encoder and the same one untrained, without training.
 
-    There is one look if they are the same: no epoch beat the untrained encoder, so that was kept.
+    There is one snapshot if they are the same: no epoch beat the untrained encoder, so that was kept.
     """
     train = _table(split.train.features)
     sample = _sample(train, context)

@@ -32,7 +32,7 @@ def run_job(
         job: as a driver submits it; it names its results folder and its cache.
         limits: threads, device and time. The caller must watch the memory: a process cannot watch itself.
         report: receives progress; may raise ``Pruned`` or ``Evicted`` to end the job.
-        interrupt: called often, also inside an epoch, for the same purpose.
+        interrupt: called often, even within an epoch, for the same purpose.
     """
     import numpy as np
     import threadpoolctl
@@ -105,7 +105,7 @@ def _failure(status: Status, error: BaseException) -> Outcome:
 
 @functools.cache
 def cpu_model() -> str:
-    """The processor's name, if the system tells it."""
+    """The processor's name, if the system reports it."""
     try:
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith(("model name", "Model\t")):

@@ -32,7 +32,7 @@ def main(life: int, command: list[str]) -> None:
     signal.set_wakeup_fd(wake_up, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
     worker = _start(life, command)
-    for standard in (0, 1):  # the worker's alone: a copy would keep its pipes open
+    for standard in (0, 1):  # these belong to the worker: a copy here would keep its pipes open
         os.dup2(os.open(os.devnull, os.O_RDWR), standard)
     status = None
     while status is None:
@@ -52,7 +52,7 @@ def _start(life: int, command: list[str]) -> int:
         return child
     try:
         _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() == keeper:  # else it died before it could take us along
+        if os.getppid() == keeper:  # otherwise it died before this request could end us with it
             for number in (*IGNORED, signal.SIGCHLD):
                 signal.signal(number, signal.SIG_DFL)
             os.close(life)
@@ -115,7 +115,7 @@ def _leave(status: int) -> None:
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        with contextlib.suppress(OSError):  # SIGKILL is what it is
+        with contextlib.suppress(OSError):  # SIGKILL cannot be reset
             signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
     os._exit(os.WEXITSTATUS(status))

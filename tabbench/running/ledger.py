@@ -1,4 +1,4 @@
-"""What became of each step, and what follows for the steps that need it."""
+"""How each step ended, and what that means for the steps that need it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tabbench.running.signs import Signs
 
 @dataclass
 class Ledger:
-    """Records how steps end: writes records, and starts, fails or leaves out what waited for them."""
+    """Notes how steps end: writes records, and starts, fails or leaves out the steps that waited for them."""
 
     plan: Plan
     store: Store
@@ -32,7 +32,7 @@ class Ledger:
     """Steps that the budget does not allow, and why."""
 
     def finish(self, step: Step, outcome: Outcome) -> None:
-        """A step has ended, well or not."""
+        """Note that a step has ended, well or not."""
         if outcome.status != "ok":
             self.failed[step.key] = outcome
         if step.planned is not None:
@@ -41,7 +41,7 @@ class Ledger:
         self._settle(step.key)
 
     def finish_elsewhere(self, step: Step) -> None:
-        """Another driver has finished a step meanwhile."""
+        """Note that another driver has finished a step."""
         self.summary.elsewhere += step.planned is not None
         self.clock.settled(step)
         self._settle(step.key)
@@ -58,7 +58,7 @@ class Ledger:
         self._settle(step.key)
 
     def _settle(self, key: str) -> None:
-        """A step has ended. What only waited for it can start, or fails or is left out with it."""
+        """Release the steps that waited only for a step that has ended, or fail them or leave them out with it."""
         for step in self.agenda.settle(key):
             broken = next((need for need in step.needs if need in self.failed), None)
             missing = next((need for need in step.needs if need in self.left_out), None)

@@ -1,4 +1,4 @@
-"""How a run is told to those who watch it, and how it ended."""
+"""The interface for watching a run, and the summary of how it ended."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tabbench.running.clock import Clock
 
 
 class Observer(Protocol):
-    """Is told how the run goes. Displays implement it."""
+    """Hears how a run is going. Displays implement it."""
 
     def begin(self, todo: list[Step], done: int, slots: int, clock: Clock) -> None: ...
     def started(self, step: Step) -> None: ...
@@ -33,14 +33,14 @@ class Summary:
     elsewhere: int = 0
     """Records finished by another driver meanwhile."""
     left_out: list[tuple[Step, str]] = field(default_factory=list)
-    """Records for which the budget of time did not suffice, each with the reason."""
+    """Records that did not fit into the budget, each with the reason."""
     unfinished: int = 0
     """Records whose tuning gave up on a trial; they are counted as done, and flagged."""
     interrupted: bool = False
     failures: list[tuple[Step, Outcome]] = field(default_factory=list)
 
     def places_left_out(self) -> list[LeftOut]:
-        """Where in a table the records belong that were left out, for its ``left_out``."""
+        """The places in a table of the records that were left out, for its ``left_out``."""
         return [
             LeftOut(
                 reason=why,

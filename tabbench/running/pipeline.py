@@ -44,17 +44,17 @@ class Pipeline:
     method_name: str | None = None
     method: AnyEncoder | None = None
     finetuned: bool = False
-    """Whether the encoder is within the model, which then takes raw tables."""
+    """Whether the encoder is part of the model, which then takes raw tables."""
     month_first: tuple[str, ...] = ()
-    """Columns of dates such as 01/02/2020 that mean the second of January."""
+    """Date columns with the month first: 01/02/2020 is the second of January."""
     about: JsonObject = field(default_factory=dict)
-    """Where it is from: data, rows, record, versions."""
+    """Where it comes from: data, rows, record, versions."""
 
     def predict(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """A column named as the target, and for classes one with the probability of each.
+        """Predict new rows: a column named like the target and, for classes, one with the probability of each.
 
-        Columns are found by name; others are ignored. Levels that no training row had count as unknown. Text such as
-        dates and separators of thousands is understood as in the table that the pipeline was fitted on.
+        Columns are found by name; others are ignored. Levels that do not occur in training count as unknown. Text such
+        as dates and thousands separators is read as in the table that the pipeline was fitted on.
 
         Raises:
             DataError: a column is missing, or a numeric one holds something else.
@@ -78,11 +78,11 @@ class Pipeline:
 
     @property
     def reading(self) -> Reading:
-        """How new rows are to be read."""
+        """How to read new rows."""
         return Reading(self.schema.categorical, self.schema.numeric, month_first=self.month_first)
 
     def _understood(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The columns of the schema that are there, with text understood; the index is kept."""
+        """The columns of the schema that are present, with text converted; keeps the index."""
         from tabbench.data.files import understand_rows
         from tabbench.data.formats import Parsed
 

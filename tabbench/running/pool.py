@@ -1,7 +1,7 @@
 """Warm workers, one running job each: the base class of executors.
 
-An executor that starts its workers in another way overrides ``command`` (and ``kill``, if killing the tree of
-processes of that command is not enough)::
+An executor that starts its workers differently overrides ``command`` (and ``kill``, if killing the command's process
+tree is not enough)::
 
     class Nice(WorkerPool):
         def command(self, worker):
@@ -33,7 +33,7 @@ from tabbench.running.process import Message, WorkerProcess, read_tail, worker_c
 from tabbench.running.resources import jobs_at_a_time
 
 CHECK_EVERY = 0.1
-"""Seconds between two looks at the memory and time of running jobs."""
+"""Seconds between checks of the memory and time of running jobs."""
 JOBS_PER_WORKER = 100
 """A worker is replaced after this many jobs, in case libraries leak."""
 
@@ -67,7 +67,7 @@ class PoolWorker(ABC):
 
     @abstractmethod
     def send(self, message: Message) -> None:
-        """Pass a message of the worker protocol on."""
+        """Send it a message of the worker protocol."""
 
     @abstractmethod
     def kill(self) -> None:
@@ -81,7 +81,7 @@ class PoolWorker(ABC):
         """Check on it; called several times a second."""
 
     def finish(self) -> None:
-        """Kill it and wait until nothing of it is left."""
+        """Kill it and wait until all its processes are gone."""
         self.kill()
 
 
@@ -148,11 +148,11 @@ class WorkerPool(Executor):
         return self.site.slots or jobs_at_a_time(self.site.limits.threads)
 
     def command(self, worker: PipeWorker) -> list[str]:
-        """How a worker is started: a program that speaks the worker protocol on its standard input and output."""
+        """The command that starts a worker: a program that speaks the worker protocol on standard input and output."""
         return worker_command(worker.log)
 
     def environment(self, worker: PipeWorker) -> dict[str, str]:
-        """Added to the environment of ``command``."""
+        """Variables to add to the environment of ``command``."""
         return worker_environment(self.site.limits.threads)
 
     def kill(self, worker: PipeWorker) -> None:
@@ -164,15 +164,15 @@ class WorkerPool(Executor):
         return ""
 
     def limits(self, job: Job, worker: PoolWorker) -> Limits | None:
-        """What a job may use on a worker; None if it has to wait, for a device that is not free."""
+        """What a job may use on a worker; None if it must wait for a free device."""
         return self.site.limits
 
     def start_worker(self, number: int, flavour: str) -> PoolWorker:
-        """Start a worker; from then on its messages come by ``hear``."""
+        """Start a worker; from then on its messages arrive through ``hear``."""
         return PipeWorker(number, flavour, self)
 
     def ending(self, worker: PoolWorker, outcome: Outcome) -> Outcome:
-        """How the job of a worker that died has ended; ``outcome`` is what can be seen from here."""
+        """The outcome of a job whose worker died; ``outcome`` is what can be seen from here."""
         return outcome
 
     def poll(self) -> None:
@@ -279,7 +279,7 @@ class WorkerPool(Executor):
             worker.ready = True
 
     def _make_token(self) -> Path:
-        """A file that only a node which sees our results folder can find."""
+        """Write a file that only a node that sees our results folder can find."""
         if self._token is None:
             self.site.results.mkdir(parents=True, exist_ok=True)
             self._token = self.site.results / f".seen-{secrets.token_hex(8)}"
@@ -297,7 +297,7 @@ class WorkerPool(Executor):
         worker.idle_since = time.monotonic()
 
     def _end(self, worker: PoolWorker, outcome: Outcome) -> None:
-        """The job of a worker has ended."""
+        """Handle the end of a worker's job."""
         job, worker.job = worker.job, None
         assert job is not None
         worker.done += 1
@@ -306,7 +306,7 @@ class WorkerPool(Executor):
             outcome, worker.cancelled = Outcome("cancelled"), False
         place = {"executor": self.site.name, **outcome.place, **worker.place}
         self._events.append(Event(job.key, outcome=replace(outcome, place=place), node=worker.node))
-        # An exception leaves a worker sound; after a failed allocation nobody knows what state its libraries are in.
+        # A worker survives an exception; after a failed allocation, the state of its libraries is unknown.
         if outcome.status == "out_of_memory" or outcome.changed or worker.done >= JOBS_PER_WORKER:
             self._replace(worker)
 
@@ -317,7 +317,7 @@ class WorkerPool(Executor):
             self._retire(worker)
 
     def _remove(self, worker: PoolWorker, why: str, failed: bool) -> None:
-        """A worker has ended by itself, or was killed; ``failed`` if it should not have."""
+        """Remove a worker that has ended or was killed; ``failed`` if it should not have ended."""
         if worker.job is not None:
             self._end(worker, self.ending(worker, Outcome("killed", error=why)))
         if worker in self.workers:
@@ -346,7 +346,7 @@ class WorkerPool(Executor):
         self.workers.append(self.start_worker(self._count, flavour))
 
     def _scale(self) -> None:
-        """Start the workers that are missing, and retire those that nobody needs."""
+        """Start missing workers, and retire those that are not needed."""
         wanted: Counter[str] = Counter()
         for kind, number in self._ready.items():
             wanted[self.flavour(kind)] += number

@@ -24,9 +24,9 @@ from tabbench.contracts.job import Job, Outcome
 from tabbench.values import JsonObject
 
 GRACE = 2.0
-"""Seconds beyond the timeout in which a job may notice the deadline itself, before it is killed."""
+"""Seconds after the timeout before a job is killed, so that it can notice the deadline itself."""
 TAIL = 4000
-"""Characters of the log's end that are kept when a worker dies."""
+"""Characters to keep from the end of the log when a worker dies."""
 JOIN = 2.0
 """Seconds to wait for threads and processes that should end at once."""
 KEEPER = Path(__file__).with_name("keeper.py")
@@ -35,7 +35,7 @@ Message = JsonObject
 
 
 def worker_command(log: Path, python: str = sys.executable, *, ignore_term: bool = False) -> list[str]:
-    """How a worker is started.
+    """The command that starts a worker.
 
     Args:
         log: where it writes what jobs print.
@@ -48,13 +48,13 @@ def worker_command(log: Path, python: str = sys.executable, *, ignore_term: bool
 
 
 def worker_environment(threads: int) -> dict[str, str]:
-    """What a worker needs in its environment, beyond what it inherits."""
+    """Environment variables that a worker needs beyond those it inherits."""
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
     return {**dict.fromkeys(names, str(threads)), "OMP_WAIT_POLICY": "PASSIVE"}
 
 
 class WorkerProcess:
-    """One worker. Each of its messages goes to ``tell``; a job's end is always among them, however it came.
+    """One worker. Each of its messages goes to ``tell``; they always include a job's end, however it ended.
 
     The last message is ``{"gone": why}``, when the process has ended.
     """
@@ -74,7 +74,7 @@ class WorkerProcess:
             environment: added to what this process has.
             log: where it writes what jobs print.
             tell: receives each message, in a separate thread.
-            kill: ends it with all its children, if killing its tree of processes is not enough.
+            kill: ends it with all its children, if killing its process tree is not enough.
         """
         log.parent.mkdir(parents=True, exist_ok=True)
         self.log, self._tell = log, tell
@@ -104,7 +104,7 @@ class WorkerProcess:
         self._listener.start()
 
     def _make_keeper(self) -> tuple[list[str], tuple[int, ...]]:
-        """The start of the command, and what its process inherits: while we live, we hold the other end of a pipe."""
+        """The start of the command, and the pipe end that it inherits: while we live, we hold the other end."""
         self._life: int | None = None
         if os.name != "posix":
             return [], ()
@@ -168,7 +168,7 @@ class WorkerProcess:
                 self.process.kill()
 
     def finish(self) -> None:
-        """Kill it and wait until nothing of it is left."""
+        """Kill it and wait until all its processes are gone."""
         self.kill()
         try:
             self.process.wait(JOIN)
@@ -179,7 +179,7 @@ class WorkerProcess:
         self._listener.join(JOIN)
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        with contextlib.suppress(OSError, ValueError):  # some input was still on its way
+        with contextlib.suppress(OSError, ValueError):  # some input was still in the buffer
             self.process.stdin.close()
         if not self._listener.is_alive():
             self.process.stdout.close()
@@ -203,11 +203,11 @@ class WorkerProcess:
                 self._tell(message)
 
     def _bury(self) -> None:
-        """The process is dead. If it had a job, that is the job's end."""
+        """Handle the death of the process. If it had a job, the job ends too."""
         self._buried = True
         self._kill_ourselves()  # children that outlive it, if its keeper was killed
         self.kill_tree()
-        self._listener.join(JOIN)  # a child may hold the pipe: its end is not waited for
+        self._listener.join(JOIN)  # do not wait forever: a child may hold the pipe open
         job, self.job = self.job, None
         death = self.end or self._death()
         if job is not None:
@@ -237,7 +237,7 @@ class WorkerProcess:
 
 
 def count_oom_kills() -> int:
-    """How many times the kernel has killed for lack of memory in our cgroup; 0 if unknown."""
+    """How many processes in our cgroup the kernel has killed for lack of memory; 0 if unknown."""
     try:
         group = Path("/proc/self/cgroup").read_text(encoding="ascii").rpartition("::")[2].strip()
         events = (Path("/sys/fs/cgroup") / group.lstrip("/") / "memory.events").read_text(encoding="ascii")

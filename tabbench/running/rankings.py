@@ -1,7 +1,8 @@
 """Which features stand out by several measures, and how well the measures agree.
 
-After the T-JEPA paper, "Identifying relevant features": the variance of each feature's token beside what boosted trees
-find important. The sensitivity of an embedding to each feature is ours: it needs no tokens, so every method has it.
+After the T-JEPA paper, "Identifying relevant features": compares the variance of each feature's token with what boosted
+trees find important. The sensitivity of an embedding to each feature is ours: it needs no tokens, so it works for every
+method.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from tabbench.nn import feature_embedding_variance
 from tabbench.values import Table
 
 TREES = 200
-"""Of the boosted trees whose importance of features is compared with."""
+"""Number of boosted trees whose feature importance is the comparison."""
 ROWS = 300
-"""Rows whose embeddings are watched while a feature is shuffled."""
+"""Rows whose embeddings are compared while a feature is shuffled."""
 MOST = 200
 """With more features than this, nothing is ranked: each would need another encoding."""
 REPEATS = 3
@@ -30,7 +31,7 @@ REPEATS = 3
 
 @dataclass(frozen=True)
 class Rankings:
-    """Scores of the features by each measure, higher is more; and Kendall's tau between the measures."""
+    """Scores of the features by each measure (higher means more important), and Kendall's tau between measures."""
 
     names: tuple[str, ...]
     scores: dict[str, NDArray[np.float64]]
@@ -83,7 +84,7 @@ def shuffled(table: Table, feature: int, random: np.random.Generator) -> Table:
 
 
 def fit_trees(train: Table, y: NDArray[Any], is_regression: bool, threads: int) -> Any:
-    """Boosted trees on numbers first, then categories by their codes."""
+    """Fit boosted trees; columns are numbers first, then category codes."""
     from xgboost import XGBClassifier, XGBRegressor
 
     kind = XGBRegressor if is_regression else XGBClassifier

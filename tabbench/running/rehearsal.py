@@ -17,9 +17,9 @@ class RehearsalPayload(JsonValue):
     """What the job is to do."""
 
     epochs: int = 3
-    """How many, with one report each."""
+    """Number of epochs, with one report each."""
     seconds: float = 0.0
-    """Seconds that each takes."""
+    """Seconds per epoch."""
     then: Literal["end", "fail", "lose", "crash", "hang", "eat"] = "end"
     """What comes after the last report."""
     echo: int = 0

@@ -1,4 +1,4 @@
-"""From what a user asks for to a plan: the same steps for the command and for ``tabbench.run``."""
+"""From a user's request to a plan, in the same steps for the command and for ``tabbench.run``."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class Conditions:
 def read_request(
     entries: Entries, registry: Registry, terms: Conditions, experiment: Entries | None = None
 ) -> tuple[Spec, Launcher]:
-    """What to run, and where: wrong names are told here, before anything is downloaded.
+    """Read what to run, and where. Wrong names are reported here, before anything is downloaded.
 
     Args:
-        entries: what the user said; it overrides the experiment.
-        registry: the plugins there are.
+        entries: what the user gave; it overrides the experiment.
+        registry: the available plugins.
         terms: how the run is done.
         experiment: the entries of an experiment file.
     """
@@ -86,7 +86,7 @@ def plan_request(
     offline: bool = False,
     frames: Frames | None = None,
 ) -> Plan:
-    """Find the data and plan the run; what is planned is kept beside the results. ``say`` gets lines for the user."""
+    """Find the data and plan the run. The plan is stored with the results. ``say`` gets lines for the user."""
     if frames is not None:
         manifests, tables = store_frames(frames, spec.reading, spec.rule, spec.weighting), []
     else:

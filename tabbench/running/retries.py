@@ -6,7 +6,7 @@ from collections import Counter
 
 
 class Retries:
-    """Counts, by the key of a job."""
+    """Counts restarts by the key of a job."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit

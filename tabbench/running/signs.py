@@ -18,7 +18,7 @@ from tabbench.running.clock import Clock
 PUBLISH_EVERY = 2.0
 """Seconds between two updates."""
 EXPLAIN_AFTER = 60.0
-"""Seconds without a start, though jobs are ready and there should be room, after which a reason is given."""
+"""Seconds without a new job, though jobs are ready and there should be room, before a reason is given."""
 EXPLAIN_AGAIN = 600.0
 """Seconds after which the same reason is given again."""
 
@@ -74,7 +74,7 @@ class Signs:
         self.jobs[event.key] = job
 
     def explain_waiting(self, executor: Executor, ready: Mapping[str, int]) -> str:
-        """Why nothing has started for a minute; empty if all is well, or if it was just said."""
+        """Say why nothing has started for a minute; empty if all is well, or if the reason was just given."""
         now = time.monotonic()
         if not ready or len(self.jobs) >= executor.slots or now - self.submitted_at < EXPLAIN_AFTER:
             return ""

@@ -192,7 +192,7 @@ def _pretrain(method: Any, trained: bool, split: SplitData, context: Context) ->
 
 
 def _finetuned(address: Address, split: SplitData, context: Context) -> Callable[[TrainableEncoder], float]:
-    """Scores a backbone by a whole fine-tuning of a copy, on validation. It sees kept labels only."""
+    """Scores a backbone on validation by fine-tuning a copy of it. It sees only the kept labels."""
     metric = main_metric(split.task)
     sign = -1.0 if metric in LOWER_IS_BETTER else 1.0
 
@@ -207,7 +207,7 @@ def _finetuned(address: Address, split: SplitData, context: Context) -> Callable
 
 
 class Reports:
-    """The scores that a pretraining reports to a tuner, kept beside its checkpoint.
+    """The scores that a pretraining reports to a tuner, stored with its checkpoint.
 
     A training that resumes after a kill reports them again: the tuner judges it by its whole curve, as if nothing had
     happened.
@@ -218,7 +218,7 @@ class Reports:
         self.scores: list[tuple[int, float]] = []
         try:
             told: list[tuple[int, int, float]] = json.loads(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError):  # nothing was reported, or a power cut took it, and the checkpoint with it
+        except (OSError, ValueError):  # nothing was reported, or a power cut destroyed it together with the checkpoint
             told = []
         self.told = {step: (step, total, value) for step, total, value in told}
         for step, total, value in self.told.values():
@@ -367,7 +367,7 @@ def calibrate(payload: CalibratePayload, context: Context) -> dict[str, float]:
 def train_learner(
     payload: FitPayload, features: JobFeatures, split: SplitData, store: Store, context: Context
 ) -> DownstreamModel | JointMethod:
-    """The trained model, or the joint method that trained the model's backbone."""
+    """Train and return the model, or the joint method that trains the model's backbone."""
     train, validation = Labelled(features.train, split.train.y), Labelled(features.validation, split.validation.y)
     weights = training_weights(split.train.y, split.weights, balanced=payload.balanced)
     context = replace(context, weights=weights)
@@ -386,7 +386,7 @@ def train_learner(
 
 
 def _told(diagnostics: Diagnostics, surroundings: Surroundings) -> Diagnostics:
-    """What training reported, and what it changed beyond its own work."""
+    """What training reported, and which shared state it changed."""
     changes = surroundings.changes()
     return {**_json_values(diagnostics), **({"surroundings": changes} if changes else {})}
 
@@ -394,7 +394,7 @@ def _told(diagnostics: Diagnostics, surroundings: Surroundings) -> Diagnostics:
 def _open_encoder(
     payload: FitPayload, method: Address, model: DownstreamModel, split: SplitData, store: Store, context: Context
 ) -> TrainableEncoder:
-    """The stored encoder to fine-tune; a trial of a backbone has none yet and pretrains it."""
+    """Open the stored encoder to fine-tune; a trial of a backbone has none yet, so it pretrains one."""
     found = load_class(method)
     options = {"model": model} if issubclass(found, BackboneMethod) else {}
     if payload.encoder:
@@ -447,7 +447,7 @@ def _score_validation(split: SplitData, predictions: NDArray[np.float32]) -> Sco
 
 
 def _json_values(value: Any) -> Any:
-    """Scores and diagnostics as JSON: numpy numbers made plain, what is not finite made null."""
+    """Scores and diagnostics as JSON: numpy numbers become plain ones, values that are not finite become null."""
     if isinstance(value, dict):
         return {str(key): _json_values(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -19,10 +19,10 @@ MODULES, COPIES = 2 * 2**30, 16
 
 
 def check_encoder(folder: Path, entry: Entry, registry: Registry) -> None:
-    """Refuse a folder without an encoder, with a damaged one, or with that of another method.
+    """Refuse a folder with no encoder, a damaged one, or one of another method.
 
     Raises:
-        UsageError: says which.
+        UsageError: says which of these it is.
     """
     for name in FILES:
         try:
@@ -41,12 +41,12 @@ def check_encoder(folder: Path, entry: Entry, registry: Registry) -> None:
     if not isinstance(stored, str):
         raise UsageError(f"--encoder {folder}: its {FILES[0]} is damaged")
     owner = next((each.name for each in registry.entries("ssl") if each.plugin.target == stored), None)
-    # The module of an unpublished plugin is named by its content, so that its class alone counts.
+    # The module of an unpublished plugin is named after its content, so only the class name is compared.
     if owner is None and stored.rpartition(":")[2] == entry.plugin.target.rpartition(":")[2]:
         return
     if owner != entry.name:
         what = f"a {owner} encoder" if owner else f"an encoder of {stored}"
-        remedy = f"say --ssl {owner}" if owner else "give the plugin it is of"
+        remedy = f"say --ssl {owner}" if owner else "name the plugin that it belongs to"
         raise UsageError(f"{folder} holds {what}, not one of {entry.name}: {remedy}")
 
 
@@ -64,7 +64,7 @@ def load_encoder(folder: Path, entry: Entry, registry: Registry, device: str) ->
 
 @contextmanager
 def refusing(what: str) -> Iterator[None]:
-    """Turn whatever an untrusted file makes a plugin raise into one sentence."""
+    """Turn any error that an untrusted file makes a plugin raise into one sentence."""
     try:
         yield
     except (TabbenchError, OSError):
@@ -76,7 +76,7 @@ def refusing(what: str) -> Iterator[None]:
 
 @contextmanager
 def _bounded_memory(folder: Path) -> Iterator[None]:
-    """Let allocations fail that no honest encoder of this size needs: settings in a file may ask for any width."""
+    """Make allocations fail that no honest encoder of this size needs: settings in a file may ask for any width."""
     if sys.platform != "linux":
         yield
         return

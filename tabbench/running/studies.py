@@ -25,7 +25,7 @@ class BestTrial:
     """What a finished study decided."""
 
     key: str
-    """Of the trial's step: for a pretraining, where the encoder is."""
+    """Key of the trial's step; for a pretraining, the encoder is stored under it."""
     config: Settings
     summary: TuningSummary
 
@@ -40,7 +40,7 @@ class OpenStudy:
             step: the study in the plan.
             store: where its trials are.
             lock: the right to work on it.
-            marks: keys of what its trials are based on instead of what is planned, if that cannot be made yet.
+            marks: keys of the stand-ins that its trials are based on, if the planned steps cannot be made yet.
         """
         assert step.study is not None
         self.marks = list(marks)
@@ -63,16 +63,16 @@ class OpenStudy:
         self.trials: dict[str, list[Trial]] = {}
         """By the key of the job: a sampler may propose the same settings twice."""
         self.outcomes: dict[str, Outcome] = {}
-        """Of jobs that have ended."""
+        """Outcomes of jobs that have ended."""
         self.errors: dict[int, Outcome] = {}
         self._delayed: list[Step] = []
         self._restore()
 
     def _restore(self) -> None:
-        """Take over what is stored, batch by batch; the rest of a batch was under way when its driver ended.
+        """Take over stored trials, batch by batch; the rest of a batch was running when its driver ended.
 
-        A trial that is older than one of an earlier batch was proposed when that one was not known, as version 0.1.0
-        did after a kill: from there on, only what would be proposed now is taken.
+        A trial that is older than one of an earlier batch was proposed without knowing that one, as version 0.1.0 did
+        after a kill. From there on, take only trials that would be proposed now.
         """
         earlier = batch = 0.0
         for number in range(self.study.n_trials):
@@ -88,7 +88,7 @@ class OpenStudy:
             self._remember(trial, record)
 
     def _remember(self, trial: Trial, record: Record) -> None:
-        """Let a later trial of the same settings end as this one did, as if the study had not been interrupted."""
+        """Let a later trial with the same settings end as this one did, as if the study had not been interrupted."""
         step = self.make_step(trial.config)
         self.steps.setdefault(step.key, step)
         self.trials.setdefault(step.key, []).append(trial)
@@ -106,7 +106,7 @@ class OpenStudy:
 
     @functools.cached_property
     def _had_other_threads(self) -> bool:
-        """Whether version 0.1.0 ran this study with other threads. Its results tell, its trials do not."""
+        """Whether version 0.1.0 ran this study with other threads. Only its results say so, not its trials."""
         return any(
             not record.is_done and self.step.key in {each.study for each in (record.tuning or {}).values()}
             for record in self.store.records()
@@ -122,7 +122,7 @@ class OpenStudy:
             )
 
     def _key(self, number: int, **proposal: Any) -> str:
-        """The key of a trial's record. What was proposed without knowing an earlier trial has a key of its own."""
+        """The key of a trial's record. A trial proposed without knowing an earlier one has a separate key."""
         before = number - number % BATCH
         gaps = [gap for gap in self.study.given_up if gap < before]
         known = {"without": gaps or None, "with": self.marks or None, **proposal}
@@ -147,7 +147,7 @@ class OpenStudy:
 
     @property
     def n_waiting(self) -> int:
-        """Trials that have not been proposed."""
+        """Number of trials not proposed yet."""
         return max(0, self.study.n_trials - len(self.study.trials))
 
     def next_step(self, busy: Container[str]) -> Step | None:
@@ -165,7 +165,7 @@ class OpenStudy:
             twins.append(trial)
             self.steps[step.key] = step
             if len(twins) > 1 and step.key not in self.outcomes:
-                continue  # the job is under way: its end will be the end of both
+                continue  # the job is running: its end will end both trials
             if step.key not in busy:
                 return step
             self._delayed.append(step)
@@ -173,15 +173,15 @@ class OpenStudy:
         return None
 
     def put_back(self, step: Step) -> None:
-        """Another driver works on the same job: look for its result later."""
+        """Put back a trial whose job another driver is running: look for its result later."""
         self._delayed.append(step)
 
     def is_stored(self, step: Step) -> bool:
-        """Whether the trial needs no run: the same job was made for something else."""
+        """Whether the trial need not run, because the same job was already run for something else."""
         return step.key in self.outcomes or (step.kind == "pretrain" and is_made(step, self.store))
 
     def stored_outcome(self, step: Step) -> Outcome:
-        """The end of a job that needs no run; what it had reported on its way is judged as if it ran now."""
+        """The outcome of a job that need not run; its stored reports are judged as if it ran now."""
         if step.key in self.outcomes:
             return self.outcomes[step.key]
         about = PretrainArtefact.read(self.store.open_artefact("pretrain", step.key))
@@ -191,7 +191,7 @@ class OpenStudy:
         return Outcome("ok", told)
 
     def report(self, event: Event) -> bool:
-        """Note what a running trial reports; whether it should be given up."""
+        """Note what a running trial reports; returns whether to give it up."""
         trial = self.trials[event.key][0]
         if event.score is None or trial.finished or not self.study.report(trial, event.step, event.score):
             return False
@@ -200,15 +200,15 @@ class OpenStudy:
         return True
 
     def is_decided(self, key: str) -> bool:
-        """Whether the end of a running job is settled, whatever becomes of it."""
+        """Whether the outcome of a running job is already decided, however the job ends."""
         return any(trial.status == "pruned" for trial in self.trials[key])
 
     def start_again(self, key: str) -> None:
-        """Forget what a job reported that is now started from the beginning."""
+        """Forget the reports of a job that starts over."""
         self.trials[key][0].reports.clear()
 
     def finish(self, step: Step, outcome: Outcome) -> list[Record]:
-        """Enter the end of a job; the records of the trials that it was for."""
+        """Enter the end of a job; returns the records of its trials."""
         if self.is_decided(step.key):
             outcome = Outcome("pruned")
         elif outcome.status == "ok" and outcome.result.get("value") is None:
@@ -276,7 +276,7 @@ class OpenStudy:
 
 
 def instead_of(step: Step, marks: Sequence[str]) -> Step:
-    """The same work on another basis, which ``marks`` name, as a step of its own."""
+    """The same work based on the stand-ins in ``marks``, as a separate step."""
     return replace(step, key=content_key({"instead_of": step.key, "with": list(marks)}))
 
 

@@ -87,13 +87,13 @@ def _put_back_cudnn(flags: Mapping[str, bool]) -> None:
 
 
 def _error_filters() -> list[Any]:
-    """Filters that make errors of warnings. Others change nothing but what is printed; libraries add such on import."""
+    """Filters that turn warnings into errors. Others, which libraries add on import, only change what is printed."""
     return [entry for entry in warnings.filters if entry[0] == "error"]
 
 
 @functools.cache
 def _blas() -> Any:
-    """The BLAS libraries of a fresh worker; what a plugin loads besides has threads of its own."""
+    """The BLAS libraries of a fresh worker; libraries that a plugin loads later have separate threads."""
     return threadpoolctl.ThreadpoolController().select(user_api="blas")
 
 
@@ -137,7 +137,7 @@ ASPECTS = (
 
 
 class Surroundings:
-    """The state at the moment of its making."""
+    """The state when this object was made."""
 
     def __init__(self) -> None:
         self._before = {aspect: aspect.read() for aspect in ASPECTS}
@@ -151,7 +151,7 @@ class Surroundings:
         """Restore everything; returns what had changed."""
         changed = self._changed()
         for aspect, _ in changed:
-            with contextlib.suppress(Exception):  # it cannot be put back: its worker is replaced anyway
+            with contextlib.suppress(Exception):  # it cannot be restored, but its worker is replaced anyway
                 aspect.put_back(self._before[aspect])
         if warnings.filters != self._filters:
             warnings.resetwarnings()

@@ -1,4 +1,4 @@
-"""Planned minus done, and in what order."""
+"""What is planned but not done yet, and in what order to do it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from tabbench.running.artefacts import is_made
 
 
 def is_done(step: Step, store: Store) -> bool:
-    """Whether the result of a step is stored. A study is always opened again: its trials tell whether it is done."""
+    """Whether the result of a step is stored. A study is always opened again: its trials show whether it is done."""
     if step.planned is not None:
         return store.is_stored(step.key)
     return step.study is None and is_made(step, store) and not store.has_open_trials(step.tuned.values())
 
 
 def what_to_do(plan: Plan, store: Store) -> dict[str, Step]:
-    """Planned minus done: unfinished records, and what they need that is not stored."""
+    """Planned minus done: unfinished records, and the steps that they need and that are not stored."""
     store.refresh()
     needed: set[str] = set()
     for step in reversed(plan.steps.values()):
@@ -28,7 +28,7 @@ def what_to_do(plan: Plan, store: Store) -> dict[str, Step]:
 
 
 def urgency(step: Step) -> tuple[int, int]:
-    """Results that can be had, then tuning of baselines, then what takes long; small tables before large ones."""
+    """Put steps that make a record first, then tuning of baselines, then the rest; small tables before large ones."""
     is_baseline = step.study is not None and not step.needs and step.study.planned.ssl == NONE
     kind = 0 if step.planned is not None else 1 if is_baseline else 2
     return kind, step.payload.manifest.rows * step.payload.manifest.n_features

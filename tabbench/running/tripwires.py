@@ -56,7 +56,7 @@ def check_predictions(split: SplitData, predicted: dict[str, NDArray[np.float32]
 def is_constant(test: NDArray[np.float32], split: SplitData) -> bool:
     """Whether a model ignores its rows: the same numbers for all of them, or the same class.
 
-    The same class for all is what one expects on a handful of rows, or where nearly all rows are of that class.
+    The same class for all rows is expected on a handful of rows, or if nearly all rows have that class.
     """
     if len(test) < 2:
         return False
@@ -68,7 +68,7 @@ def is_constant(test: NDArray[np.float32], split: SplitData) -> bool:
 
 
 def note_imbalance(split: SplitData) -> list[str]:
-    """What to say where nearly all rows are of one class, and accuracy is to judge."""
+    """A note for tables where nearly all rows have one class and accuracy is the main metric."""
     if main_metric(split.task) != "accuracy" or len(split.train.y) == 0:
         return []
     share = np.bincount(split.train.y).max() / len(split.train.y)
@@ -78,7 +78,7 @@ def note_imbalance(split: SplitData) -> list[str]:
 
 
 def check_scores(split: SplitData, on_validation: Scores, on_test: Scores) -> list[str]:
-    """Flags for validation being test: shared rows, or every score identical to the last digit."""
+    """Flags for validation that is really test: shared rows, or every score identical to the last digit."""
     shared = np.intersect1d(split.rows.validation, split.rows.test).size > 0
     same = len(split.test) >= 50 and on_validation == on_test
     return [VALIDATION_IS_TEST] if shared or same else []

@@ -77,8 +77,8 @@ class Study:
         Args:
             key: decides the random numbers.
             config_class: has the search space.
-            base: the default settings, which are trial 0, and the values of what is not searched.
-            tuned: fields of the search space that are searched.
+            base: the default settings. They are trial 0, and the values of settings that are not searched.
+            tuned: the fields to search.
             n_trials: how many trials there will be.
             sampler: how settings are proposed.
             space: the search space, if it is not the one of the class.
@@ -129,7 +129,7 @@ class Study:
         self.trials.append(trial)
 
     def report(self, trial: Trial, epoch: int, value: float) -> bool:
-        """Note a validation score; whether the trial should be given up.
+        """Note a validation score; returns whether to give the trial up.
 
         It is given up if its best score so far is below the median of what earlier batches had reached by then, but
         not before a quarter of the median length of their trainings.
@@ -166,7 +166,7 @@ class Study:
         )
 
     def _in_memory(self, number: int) -> optuna.Study:
-        """What Optuna may know when it proposes trial ``number``: earlier batches, and what else this one proposed."""
+        """What Optuna may know when it proposes trial ``number``: earlier batches, and proposals of this batch."""
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)  # Optuna prints lines of its own
@@ -178,7 +178,7 @@ class Study:
             if state is None:
                 continue
             known = self._to_optuna(trial, state)
-            # The model of gp has the parameters that all trials have: defaults outside their ranges would cost it some.
+            # gp models only parameters that all trials have: a default outside its range would remove that parameter.
             if self.sampler != "gp" or len(known.params) == len(self.space):
                 study.add_trial(known)
         return study
@@ -246,7 +246,7 @@ def distribution_of(range_: Range) -> optuna.distributions.BaseDistribution:
 
 
 def to_optuna(range_: Range, value: Any) -> Any:
-    """A setting as Optuna's parameter; None if the range does not have it."""
+    """A setting as Optuna's parameter; None if it is outside the range."""
     if isinstance(range_, Choice):
         plain = _plain(value)
         return plain if plain in [_plain(choice) for choice in range_.values] else None
@@ -266,16 +266,16 @@ def from_optuna(range_: Range, value: Any) -> Any:
 
 
 def _lowest_of_zero(range_: Float) -> float:
-    """A range with ``zero`` goes on below ``low`` over the same length, and all values there stand for 0."""
+    """A range with ``zero`` extends below ``low`` by its own length; all values there mean 0."""
     return range_.low * (range_.low / range_.high) if range_.log else 2 * range_.low - range_.high
 
 
 def _middle_of_zero(range_: Float) -> float:
-    """Where a sampler is told that 0 was tried."""
+    """The value that tells a sampler that 0 was tried."""
     low = _lowest_of_zero(range_)
     return math.sqrt(low * range_.low) if range_.log else (low + range_.low) / 2
 
 
 def _plain(value: Any) -> Any:
-    """Optuna's categories are plain values; others are named by their JSON."""
+    """A value as Optuna's category: plain values as they are, others as JSON."""
     return value if isinstance(value, (str, int, float, bool)) else json.dumps(value)

@@ -9,8 +9,8 @@ On standard input:
     {"see": [PATH, ...]}                 are these files there?
     {"job": {...}, "limits": {...}}      run this
     {"prune": KEY}                       give this job up
-    {"leave": REASON}                    the place is taken away: write a checkpoint, end the job as lost, take no more
-    end of input                         the driver is gone, and so is the worker, whatever it was doing
+    {"leave": REASON}                    the slot is needed: write a checkpoint, end the job as lost, take no more jobs
+    end of input                         the driver is gone: end at once
 
 On standard output:
 
@@ -48,7 +48,7 @@ SEE_WITHIN = 10.0
 
 
 def ignore_term() -> None:
-    """Let SIGTERM pass; but it still ends processes that jobs fork, as these inherit our handler."""
+    """Ignore SIGTERM here, but let it end processes that jobs fork, which inherit our handler."""
     own = os.getpid()
 
     def handle(number: int, frame: object) -> None:
@@ -94,7 +94,7 @@ class Worker:
 
     def run(self) -> None:
         threading.Thread(target=self.listen, daemon=True).start()
-        # Everything that the first job would wait for.
+        # Import everything that the first job would have to wait for.
         import sklearn.metrics  # noqa: F401
         import torch
 

@@ -188,7 +188,7 @@ def check_search_ranges_are_sound(subject: Subject) -> None:
 
 def _require_sound(name: str, search: Range) -> None:
     if isinstance(search, Choice):
-        require(len(search.values) > 1, f"{name}: a choice of {len(search.values)} is not a choice")
+        require(len(search.values) > 1, f"{name}: a choice needs at least two values, not {len(search.values)}")
         return
     require(search.low < search.high, f"{name}: {search.low} .. {search.high} is empty")
     require(not search.log or search.low > 0, f"{name}: a logarithmic range cannot begin at {search.low}")

@@ -193,7 +193,8 @@ def check_untrained_encoder(subject: Subject) -> None:
     method = subject.make()
     method.initialise(table, Context())
     untrained, trained = subject.embed(table, method), subject.embed(table)
-    require(untrained.shape == trained.shape, f"untrained it gives {untrained.shape[1:]}, trained {trained.shape[1:]}")
+    shapes = f"untrained, it gives {untrained.shape[1:]}; trained, {trained.shape[1:]}"
+    require(untrained.shape == trained.shape, shapes)
     require(not same(untrained, trained), "training changed nothing")
 
 

@@ -103,7 +103,7 @@ def check_each_job_ends_once(subject: Subject) -> None:
     on.until(lambda: True, "")
     for job, outcome in zip(jobs, outcomes, strict=True):
         require(outcome.status == "ok", f"a job that should end well ended as {outcome.status}: {outcome.error}")
-        require(outcome.result["echo"] == job.payload["echo"], "a job has the result of another")
+        require(outcome.result["echo"] == job.payload["echo"], "a job has another job's result")
         require(len(on.ends(job)) == 1, f"a job has ended {len(on.ends(job))} times")
         require(bool(outcome.place.get("hostname")), "an outcome does not say where its job ran (Outcome.place)")
 
@@ -131,7 +131,7 @@ def check_prune_reaches_a_job(subject: Subject) -> None:
     on = stage(subject)
     job = on.job(epochs=70, seconds=0.1)
     on.submit(job)
-    on.until(lambda: bool(on.reports(job)), "no report has come")
+    on.until(lambda: bool(on.reports(job)), "no report came")
     on.executor.prune(job.key)
     on.until(lambda: bool(on.ends(job)), "a job that was pruned has not ended")
     (end,) = on.ends(job)
@@ -143,7 +143,7 @@ def check_cancel_stops_a_job(subject: Subject) -> None:
     on = stage(subject)
     job = on.job(epochs=1, then="hang")
     on.submit(job)
-    on.until(lambda: bool(on.reports(job)), "no report has come")
+    on.until(lambda: bool(on.reports(job)), "no report came")
     on.executor.cancel(job.key)
     on.until(lambda: bool(on.ends(job)), "a job that was cancelled has not ended")
     require(on.ends(job)[0].status == "cancelled", f"it ended as {on.ends(job)[0].status}")
@@ -200,16 +200,16 @@ def check_close_leaves_nothing_behind(subject: Subject) -> None:
     on = stage(subject)
     job = on.job(epochs=1, then="hang")
     on.submit(job)
-    on.until(lambda: bool(on.reports(job)), "no report has come")
+    on.until(lambda: bool(on.reports(job)), "no report came")
     pid = int(next(event.metrics["pid"] for event in on.of(job) if event.metrics))
     node = next(event.node for event in on.of(job) if event.metrics)
     subject._memory.pop("stage")
     on.close()
     if node not in ("", socket.gethostname()) and not psutil.pid_exists(pid):
-        raise CheckSkipped(f"the job ran on {node}: what is left there cannot be seen from here")
+        raise CheckSkipped(f"the job ran on {node}: processes left there cannot be seen from here")
     end = time.monotonic() + 30
     while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-        require(time.monotonic() < end, f"process {pid} of a job is still there 30 s after close")
+        require(time.monotonic() < end, f"process {pid} of a job is still running 30 s after close")
         time.sleep(0.2)
 
 

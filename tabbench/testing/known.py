@@ -62,7 +62,7 @@ def check_known(
     entry = _find(registry, name, kind)
     tables = known_tables(registry)
     if not tables:
-        raise UsageError("no installed dataset says that its answer is known: install tabbench_known")
+        raise UsageError("no installed dataset has a known answer: install tabbench_known")
     verdicts = []
     with tempfile.TemporaryDirectory(prefix="tabbench-known-") as folder:
         for table, answer in tables.items():

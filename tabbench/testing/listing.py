@@ -20,7 +20,7 @@ def check_cells_are_sound(subject: Subject) -> None:
         require(isinstance(cell, PublishedCell), f"cells gave a {type(cell).__name__}, not a PublishedCell")
         where = f"{cell.table}, {cell.ssl} + {cell.model} on {cell.dataset}"
         require(math.isfinite(cell.mean), f"{where}: {cell.mean} is not a number")
-        require(cell.std is None or cell.std >= 0, f"{where}: a spread of {cell.std}")
+        require(cell.std is None or cell.std >= 0, f"{where}: the spread {cell.std} is negative")
     keys = [(c.table, c.ssl, c.model, c.dataset, c.metric, c.protocol, c.labels) for c in cells]
     twice = [key for key, number in Counter(keys).items() if number > 1]
     require(not twice, f"duplicate cell: {', '.join(map(str, twice[:1]))}")

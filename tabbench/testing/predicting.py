@@ -108,7 +108,7 @@ def check_rows_are_predicted_alone(subject: Subject) -> None:
     order = np.random.default_rng(0).permutation(30)
     require(close(model.predict(rows.take(order)), predictions[order]), "the order of rows changes their predictions")
     alone = np.concatenate([model.predict(rows.take(slice(i, i + 1))) for i in range(5)])
-    require(close(alone, predictions[:5]), "a row alone is predicted differently than among others")
+    require(close(alone, predictions[:5]), "a row is predicted differently alone than among others")
 
 
 def check_training_sees_no_test_rows(subject: Subject) -> None:

@@ -37,7 +37,7 @@ def check_trainable_encoder(subject: Subject) -> None:
     outputs = module(*batch)
     require(tuple(outputs.shape) == wanted.shape, f"the module gives {tuple(outputs.shape)}, encode {wanted.shape}")
     apart = float(np.abs(outputs.detach().cpu().numpy() - wanted).max())
-    require(apart <= 1e-4 * max(float(np.abs(wanted).max()), 1.0), f"the module is {apart:.2g} off what encode gives")
+    require(apart <= 1e-4 * max(float(np.abs(wanted).max()), 1.0), f"the module differs from encode by {apart:.2g}")
     module.requires_grad_(True)
     with torch.enable_grad():
         module(*batch).square().sum().backward()
@@ -56,7 +56,7 @@ def check_model_trains_an_encoder(subject: Subject) -> None:
     model = subject.make()
     held_out_y = make_labels(held_out, "multiclass")[0]
     model.finetune(encoder, Labelled(table, y), Labelled(held_out, held_out_y), task, Context())
-    require(bool((layer.weight != before).any()), "the encoder has the weights that it had before")
+    require(bool((layer.weight != before).any()), "fine-tuning did not change the encoder's weights")
     predictions = model.predict(held_out)
     require(predictions.shape == (32, task.n_classes), f"predictions of 32 rows have shape {predictions.shape}")
     require(np.isfinite(predictions).all(), "predictions are not finite")
@@ -78,7 +78,8 @@ def check_weights_count(subject: Subject) -> None:
         right.append(float((model.predict(table).argmax(axis=1) == y).mean()))
     require(
         right[0] > right[1],
-        f"{right[0]:.0%} of the rows are predicted right if wrong labels weigh nothing, {right[1]:.0%} if right ones",
+        f"{right[0]:.0%} of the rows are predicted right if wrong labels weigh nothing, "
+        f"{right[1]:.0%} if right labels do",
     )
 
 

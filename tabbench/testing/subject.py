@@ -133,7 +133,7 @@ class Subject:
                     refusal = refusal or error
                 else:
                     return numeric, categorical
-            raise CheckFailed(f"it refuses every table, the first with: {refusal}")
+            raise CheckFailed(f"it refuses every table; the first refusal: {refusal}")
 
         return self.once("shape", try_all)
 

@@ -177,9 +177,9 @@ def test_writers_at_the_same_time_leave_one_whole_table() -> None:
 def test_an_edited_manifest_does_not_give_another_number_under_the_same_key(edit: dict[str, Any], fault: str) -> None:
     manifest = store_dataset("toy", make_data())
     edited = replace(manifest, **edit)
-    with pytest.raises(DataError, match=rf"the manifest of toy does not belong to the cached table \({fault}"):
+    with pytest.raises(DataError, match=rf"the manifest of toy does not match the cached table \({fault}"):
         read_frame(edited)
-    assert "does not belong" in verify(edited)
+    assert "does not match" in verify(edited)
     assert verify(manifest) == ""
 
 

@@ -44,7 +44,7 @@ def test_useless_columns_are_dropped_and_named() -> None:
     assert cleaned.categorical == ("c",)
     assert set(cleaned.notes) == {
         "dropped 'same': the same value in every row",
-        "dropped 'empty': no value at all",
+        "dropped 'empty': it has no values",
         "dropped 'row': it only numbers the rows",
         "dropped 'key': nearly every row has a different value, like an identifier",
     }
@@ -185,7 +185,7 @@ def test_inputs_are_not_changed() -> None:
         (load(make_frame()[["y"]]), "no column besides the target"),
         (load(make_frame().assign(y=1)), "the target 'y' has only one class: 1"),
         (load(make_frame().assign(y=1), task="regression"), "the target 'y' has only one value: 1.0"),
-        (load(make_frame().assign(y=None)), "the target 'y' has no value at all"),
+        (load(make_frame().assign(y=None)), "the target 'y' has no values"),
         (load(make_frame().assign(y=["a", "b"] * 20), task="regression"), "must be numeric, but holds 'a'"),
         (
             load(make_frame().assign(y=range(N))),

@@ -98,7 +98,7 @@ def test_regression_is_scored_in_the_unit_of_the_data_and_in_standard_deviations
 
 
 def test_predictions_of_a_wrong_shape_are_the_models_fault() -> None:
-    with pytest.raises(PluginError, match=r"predictions have shape \(3, 1\); \(3, 2\) was asked for"):
+    with pytest.raises(PluginError, match=r"predictions have shape \(3, 1\), expected \(3, 2\)"):
         score_predictions(Task("binary", 2), np.zeros(3, dtype=np.int64), np.zeros((3, 1)))
     with pytest.raises(PluginError, match=r"\(4,\)"):
         score_predictions(Task("regression"), np.zeros(4), np.zeros((4, 1)))

@@ -132,14 +132,14 @@ def test_an_edited_manifest_is_noticed_before_anything_runs(registry: Registry, 
     file = cache_dir() / "data" / "mine" / "manifest.json"
     names = json.dumps(list(manifest.class_names), indent=2)
     assert file.write_text(file.read_text().replace('"setosa",\n  "versicolor"', '"versicolor",\n  "setosa"')), names
-    with pytest.raises(DataError, match="the manifest of mine does not belong to the cached table"):
+    with pytest.raises(DataError, match="the manifest of mine does not match the cached table"):
         resolve_data("mine", registry)
     [wine] = resolve_data("wine", registry)
     file = cache_dir() / "data" / "wine" / "manifest.json"
     file.write_text(file.read_text().replace('"rows": 178', '"rows": 177'))
     lines: list[str] = []
     assert resolve_data("wine", registry, progress=lines.append) == [wine], "what can be loaded again is loaded again"
-    assert "does not belong to the cached table (rows 177 instead of 178)" in lines[0]
+    assert "does not match the cached table (rows 177 instead of 178)" in lines[0]
 
 
 def test_an_import_under_a_known_name_must_be_that_dataset(registry: Registry, csv: Path) -> None:
@@ -190,7 +190,7 @@ def test_a_dataset_that_cannot_be_compared_is_not_replaced(csv: Path, tmp_path: 
     file.write_text(
         PLUGIN.replace("Counting.calls += 1", "from tabbench import DataError; raise DataError('far away')")
     )
-    with pytest.raises(DataError, match=r"cannot be checked \(far away\): import it under another name"):
+    with pytest.raises(DataError, match=r"of that name \(far away\): import it under another name"):
         import_file("counting", csv, "species", make_registry([file], points=[]))
 
 

@@ -112,7 +112,7 @@ def test_a_driver_is_dead_when_its_heart_has_stood_still(tmp_path: Path) -> None
 
 def test_without_slurm_it_says_so_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UsageError, match="--executor slurm: there is no sbatch here"):
+    with pytest.raises(UsageError, match="--executor slurm: sbatch was not found"):
         Scheduler()
     with pytest.raises(UsageError):
         SlurmExecutor(Site(tmp_path / "results", tmp_path))

@@ -105,7 +105,7 @@ def test_520_of_600_runs_with_validation_equal_to_test_are_found(audit: Command)
         "",
         "validation equals test: 520 of 600 runs",
         "  Scores that agree on every metric are from the same rows: settings and early stopping were chosen on the "
-        "test part, so the test score is too good.",
+        "test part, so the test score is too optimistic.",
         "  for example adult, tjepa + dcnv2, seed 0: accuracy 0.974207 on validation, 0.974207 on test "
         "(adult/dcnv2/output_0.json)",
         "  for example aloi, tjepa + autoint, seed 0: accuracy 0.800463 on validation, 0.800463 on test "
@@ -122,8 +122,8 @@ def test_520_of_600_runs_with_validation_equal_to_test_are_found(audit: Command)
         ),
         "",
         "2 finding(s)",
-        "by chance: validation equals test: 4 of 600 runs, as rounding or few test rows can explain",
-        "by chance: too few distinct values over seeds: 113 of 600 runs, as rounding or few test rows can explain",
+        "by chance: validation equals test: 4 of 600 runs; rounding or few test rows can explain this",
+        "by chance: too few distinct values over seeds: 113 of 600 runs; rounding or few test rows can explain this",
         "not checked: exactly chance level: no score is named as one of auroc, mcc, kappa, r2",
         "not checked: ranks that do not follow from the means: no ranks are printed",
     ]
@@ -293,7 +293,7 @@ def test_rmse_and_r2_that_tell_different_targets_are_mixed_units(tmp_path: Path)
     assert only_example(audit_lines(tmp_path, table), "mixed-units") == (
         1,
         3,
-        "RMSE and R2 are those of a target with standard deviation 1; of another method, 1.154",
+        "RMSE and R2 imply a target with standard deviation 1; those of another method, 1.154",
     )
 
 
@@ -411,7 +411,7 @@ def test_a_clean_file_says_so_and_ends_with_0(audit: Command) -> None:
         "no findings",
         "not checked: validation equals test: no run has a validation score",
         "not checked: exactly chance level: no score is named as one of auroc, mcc, kappa, r2",
-        "not checked: test part smaller than the data promise: no run has n_test, and no accuracies tell it",
+        "not checked: test part smaller than the data promise: no run has n_test, and the accuracies do not reveal it",
         "not checked: mixed units: no dataset has two methods with the same metric",
         "not checked: ranks that do not follow from the means: no ranks are printed",
     ]

@@ -222,7 +222,7 @@ def test_a_folder_is_searched_and_what_has_no_score_is_told() -> None:
     assert found.left_out == (
         "1 row(s) without a score that is a number",
         "1 file(s) without a run, such as config.json",
-        "1 file(s) that cannot be read, such as broken.json: is not JSON (Expecting property name enclosed in double "
+        "1 file(s) that cannot be read, such as broken.json: not JSON (Expecting property name enclosed in double "
         "quotes: line 1 column 2 (char 1))",
     )
 
@@ -233,7 +233,7 @@ def test_a_pipe_in_a_folder_does_not_block() -> None:
     found = audit_files([Path("release")])
     assert found.runs == 1
     assert found.left_out == (
-        "1 file(s) that cannot be read, such as pipe.json: is not a regular file; give a CSV or JSON file, or a folder "
+        "1 file(s) that cannot be read, such as pipe.json: not a regular file; give a CSV or JSON file, or a folder "
         "of them",
     )
 
@@ -275,8 +275,8 @@ def test_of_own_results_failures_flags_and_seeds_that_change_nothing_are_left_ou
 @pytest.mark.parametrize(
     "name, content, message",
     [
-        ("runs.csv", "", "runs.csv: has no rows with a score"),
-        ("runs.csv", "dataset,method,test\n", "runs.csv: has no rows with a score"),
+        ("runs.csv", "", "runs.csv: no rows have a score"),
+        ("runs.csv", "dataset,method,test\n", "runs.csv: no rows have a score"),
         ("runs.csv", "a,b\n1,2\n", "runs.csv: nothing is named 'test'. Available: a, b. Map it in a mapping "
                                    "file (--mapping FILE)"),
         ("runs.csv", "method,test\na,0.9\n", "runs.csv: nothing is named 'dataset'. Available: method, test. Map it "
@@ -289,15 +289,15 @@ def test_of_own_results_failures_flags_and_seeds_that_change_nothing_are_left_ou
                                                        f"'{'x' * 40}...';"),
         ("runs.csv", "dataset,test\na,b,0.9\n", "runs.csv: line 2 has 3 fields, the header 2"),
         ("runs.csv", "test,test\n1,2\n", "runs.csv: several columns are named 'test'"),
-        ("runs.csv", 'dataset,test\n"a,0.9\n', "runs.csv: is not a CSV file (unexpected end of data)"),
-        ("runs.csv", "dataset,test\n" + "a" * 200_000, "runs.csv: is not a CSV file (field larger than field limit"),
-        ("runs.json", "{", "runs.json: is not JSON (Expecting property name"),
-        ("runs.json", "3", "runs.json: is neither an object nor a list"),
-        ("runs.json", "[1, null, []]", "runs.json: has no rows with a score"),
-        ("runs.json", "[" * 100_000, "runs.json: is nested too deeply to be read"),
+        ("runs.csv", 'dataset,test\n"a,0.9\n', "runs.csv: not a CSV file (unexpected end of data)"),
+        ("runs.csv", "dataset,test\n" + "a" * 200_000, "runs.csv: not a CSV file (field larger than field limit"),
+        ("runs.json", "{", "runs.json: not JSON (Expecting property name"),
+        ("runs.json", "3", "runs.json: neither an object nor a list"),
+        ("runs.json", "[1, null, []]", "runs.json: no rows have a score"),
+        ("runs.json", "[" * 100_000, "runs.json: nested too deeply to be read"),
         ("runs.json", '{"test": {"a": {"b": 1}}, "dataset": []}', "runs.json: nothing is named 'test'"),
-        ("runs.jsonl", '{"test": 1}\n[]\n', "runs.jsonl:2: is not a JSON object"),
-        ("runs.jsonl", '{"test": 1}\n{"te', "runs.jsonl:2: is not JSON (Unterminated string"),
+        ("runs.jsonl", '{"test": 1}\n[]\n', "runs.jsonl:2: not a JSON object"),
+        ("runs.jsonl", '{"test": 1}\n{"te', "runs.jsonl:2: not JSON (Unterminated string"),
     ],
 )  # fmt: skip
 def test_a_broken_file_is_refused_in_one_line(name: str, content: str, message: str) -> None:
@@ -309,19 +309,19 @@ def test_a_broken_file_is_refused_in_one_line(name: str, content: str, message: 
 
 def test_what_is_no_text_is_refused() -> None:
     Path("runs.csv").write_bytes(b"dataset,test\n\xff\xfe,1\n")
-    assert refusal("runs.csv") == "runs.csv: is not UTF-8 text (byte 13)"
+    assert refusal("runs.csv") == "runs.csv: not UTF-8 text (byte 13)"
 
 
 def test_a_file_that_is_too_large_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "LARGEST", 2**20)
     with open("runs.csv", "wb") as file:
         file.truncate(2**20 + 1)
-    assert refusal("runs.csv") == "runs.csv: is larger than 1 MB; split it, or keep only the scores"
+    assert refusal("runs.csv") == "runs.csv: larger than 1 MB; split it, or keep only the scores"
 
 
 def test_pipes_devices_and_missing_files_are_refused() -> None:
     os.mkfifo("pipe.csv")
-    kind = "is not a regular file; give a CSV or JSON file, or a folder of them"
+    kind = "not a regular file; give a CSV or JSON file, or a folder of them"
     assert refusal("pipe.csv") == f"pipe.csv: {kind}"
     assert refusal("/dev/zero") == f"/dev/zero: {kind}"
     assert refusal("none.csv") == "none.csv: there is no such file or folder"

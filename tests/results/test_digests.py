@@ -104,7 +104,7 @@ def test_a_damaged_line_is_named_and_its_job_is_run_again(tmp_path: Path) -> Non
     assert file.read_text() != text
     (bench.store.root / copy.NAME).unlink()
     again = Bench(tmp_path / "results", inline=True)
-    with pytest.warns(TabbenchWarning, match="its digest does not fit"):
+    with pytest.warns(TabbenchWarning, match="its digest does not match"):
         summary = again.run(ssl=["none"])
     assert summary.done == 1
     assert stable([each for each in again.store.records() if each.status == "ok"]) == undisturbed

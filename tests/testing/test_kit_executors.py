@@ -99,7 +99,7 @@ def test_a_sound_executor_passes(name: str) -> None:
     [
         (Twice, "check_each_job_ends_once", "a job has ended 2 times"),
         (Nowhere, "check_each_job_ends_once", "does not say where its job ran"),
-        (Optimist, "check_each_job_ends_once", "a job has the result of another"),
+        (Optimist, "check_each_job_ends_once", "a job has another job's result"),
         (Optimist, "check_failures_are_told", "it ended as ok"),
         (Backwards, "check_reports_of_a_trial_come_in_order", "reported epochs: "),
         (Optimist, "check_prune_reaches_a_job", "it ended as ok"),

@@ -2,8 +2,8 @@
 
     files -> rows -> runs -> checks -> findings
 
-The checks are pure: they see runs, and no file. What rounding and small test parts explain is not a finding; see
-``chance``.
+The checks are pure: they see runs, not files. Anything that rounding or small test parts can explain is not a finding;
+see ``chance``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CHECKS = (
         "validation equals test",
         "runs",
         "Scores that agree on every metric are from the same rows: settings and early stopping were chosen on the test "
-        "part, so the test score is too good.",
+        "part, so the test score is too optimistic.",
         validation_equals_test,
     ),
     Tripwire(
@@ -38,7 +38,7 @@ CHECKS = (
         "exactly chance level",
         "scores",
         "Such a score comes from a model with the same answer for every row: its training failed, and a table that "
-        "ranks it compares with a failure.",
+        "ranks it ranks a failure.",
         chance_level,
     ),
     Tripwire(
@@ -120,7 +120,7 @@ class Audit:
     datasets: int
     findings: tuple[Finding, ...]
     by_chance: tuple[ByChance, ...]
-    """What looks like a finding and is not one."""
+    """What looks like a finding but is not one."""
     not_checked: tuple[NotChecked, ...]
     """Checks that had nothing to check."""
     left_out: tuple[str, ...]

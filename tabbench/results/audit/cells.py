@@ -11,7 +11,7 @@ from tabbench.results.audit.release import Release
 from tabbench.results.audit.runs import SHARES, Run, group, is_common, metrics_of, signature, values_of
 
 NEAR = 0.05
-"""Scores this close to a value, relative to it if it is above 1, tell how many would be exactly there by chance."""
+"""Scores this close to a value (relative to it if above 1) show how many would be exactly there by chance."""
 
 Cell = list[Run]
 """Runs of one method on one dataset."""
@@ -27,13 +27,13 @@ def filled_cells(release: Release) -> Look | str:
 
 
 def _has_common_scores(runs: Cell) -> bool:
-    """Most of its numbers are such as many cells may share."""
+    """Whether most of its numbers are ones that many cells may share."""
     values = [score.test.value for run in runs for score in run.scores.values()]
     return sum(is_common(value) for value in values) > len(values) / 2
 
 
 def _stand_ins(cells: Iterable[Cell]) -> list[tuple[Run, str]]:
-    """Shares of 0 or below, or above 100 %: no trained model has them."""
+    """Find shares of 0 or less, or above 100 %: no trained model has them."""
     found = []
     for runs in cells:
         for metric in sorted(SHARES):
@@ -43,7 +43,7 @@ def _stand_ins(cells: Iterable[Cell]) -> list[tuple[Run, str]]:
 
 
 def _copies(release: Release, cells: Iterable[Cell]) -> tuple[list[tuple[Run, str]], int]:
-    """Cells of one dataset with the same numbers run by run, and how many more chance explains."""
+    """Find cells of one dataset with the same numbers run by run, and count those that chance explains."""
     found: list[tuple[Run, str]] = []
     by_chance = 0
     columns = [each for each in group(cells, lambda runs: runs[0].column).values() if len(each) > 1]
@@ -72,7 +72,7 @@ def _group_equal(column: Sequence[Cell], metrics: Sequence[str]) -> Iterable[lis
 def _chance_of_copies(
     release: Release, column: Sequence[Cell], sets: Sequence[Sequence[Cell]], metrics: Sequence[str]
 ) -> float:
-    """By the metric that makes it least likely: the means must agree, and then each run."""
+    """Chance of copies, by the metric that makes it least likely: the means must agree, and then each run."""
     repeats = sum(len(same) - 1 for same in sets)
     pairs = len(column) * (len(column) - 1) / 2
     chances = []

@@ -22,47 +22,47 @@ from scipy.special import betainc, gammainc, ndtr
 UNBELIEVABLE = 1e-3
 """Anything less likely than this, after correcting for the number of checks, is not chance."""
 USUAL_ROWS = (1_000, 10_000, 100_000)
-"""Rows that a test part may have where nothing tells. On more rows, rounded scores of two parts agree more often."""
+"""Possible sizes of a test part if the release does not say. With more rows, rounded scores agree more often."""
 MOST_COUNTED = 1_000_000
 """Scores are tried as shares of up to this many rows."""
 SINGLE = 6e-8
 """Relative precision of the 32-bit numbers in which many libraries compute."""
 DOUBLE = 1e-13
 LEAST_SPREAD = 0.05
-"""The spread over seeds is at least this share of what the choice of the test rows makes.
+"""The spread over seeds is at least this share of the spread that the choice of test rows causes.
 
-In 409 published cells of 15 seeds each (Rubachev et al., 2022; 2,000 to 240,000 test rows) the least was 0.07.
+In 409 published cells of 15 seeds each (Rubachev et al., 2022; 2,000 to 240,000 test rows) the smallest share was 0.07.
 """
 LIKENESS = 0.05
-"""Losses of two trainings on one row differ by at least this share of what losses differ from row to row."""
+"""The losses of two trainings on one row differ by at least this share of how much losses differ between rows."""
 SLACK = 3.0
-"""Coincidences count as too many from this multiple of what is expected."""
+"""Coincidences are too many from this multiple of the expected number on."""
 SAMPLE = 64
-"""Values that are looked at to find the number of test rows."""
+"""Number of values used to find the number of test rows."""
 
 
 @dataclass(frozen=True)
 class Lattice:
-    """The values that scores of a dataset can have, as far as it can be told."""
+    """The values that scores of a dataset can have, as far as is known."""
 
     options: tuple[tuple[int, float], ...]
-    """Numbers of test rows that are possible, with the step between neighbouring scores for each."""
+    """Possible numbers of test rows, with the step between neighbouring scores for each."""
     counted: int | None = None
-    """Test rows as the scores themselves tell: all are multiples of one over this."""
+    """Number of test rows revealed by the scores themselves: all are multiples of one over this."""
     least: int | None = None
-    """The scores may be shares of a count, though they are too few to tell of which; it is at least this."""
+    """The scores may be shares of a count, but are too few to say which; it is at least this."""
 
     @property
     def step(self) -> float:
-        """The step between neighbouring scores, at most."""
+        """The largest step between neighbouring scores."""
         return max(step for _, step in self.options)
 
     def scaled(self, factor: float) -> Lattice:
-        """The same for scores that are printed in another unit, such as percent."""
+        """The same lattice for scores printed in another unit, such as percent."""
         return replace(self, options=tuple((rows, step * factor) for rows, step in self.options))
 
     def coarsened(self, step: float) -> Lattice:
-        """The same with steps that are at least this wide."""
+        """The same lattice with steps that are at least this wide."""
         return replace(self, options=tuple((rows, max(step, finer)) for rows, finer in self.options))
 
 
@@ -91,9 +91,9 @@ def _are_single(values: Sequence[float]) -> bool:
 
 
 def count_rows(values: Sequence[float], rounding: float) -> tuple[int | None, bool]:
-    """The smallest number of rows of which all values are shares, and whether that is more than chance.
+    """Find the smallest number of rows of which all values are shares, and whether that is more than chance.
 
-    None if there is no such number: then they are not shares of a count. 1 if all are 0 or 1, which tells nothing.
+    None if there is no such number: then they are not shares of a count. 1 if all are 0 or 1, which says nothing.
     """
     inner = np.unique([value for value in values if 0 < value < 1])
     inner = inner[:: 1 + len(inner) // SAMPLE]
@@ -114,7 +114,7 @@ def count_rows(values: Sequence[float], rounding: float) -> tuple[int | None, bo
 
 
 def least_step(is_auroc: bool, known: Sequence[int]) -> float:
-    """The step between neighbouring scores of a metric of right and wrong answers that is not a plain share, at least.
+    """The smallest step between neighbouring scores of a metric of right and wrong answers that is not a plain share.
 
     Such a metric depends on two counts or more, so there are about as many values as rows squared; many are far more
     likely than others.
@@ -149,7 +149,7 @@ def sampling_spread(value: float, rows: int) -> float:
 
 @dataclass(frozen=True)
 class Spread:
-    """How far the scores of a group of runs are from each other."""
+    """How far apart the scores of a group of runs are."""
 
     middle: float
     over_seeds: float
@@ -157,10 +157,10 @@ class Spread:
     is_accuracy: bool
 
     def from_run_to_run(self, rows: int) -> float:
-        """How much the difference of validation and test varies from training to training, at least.
+        """The least by which the difference between validation and test varies from training to training.
 
-        Trainings whose accuracies differ by a share differ in at least that share of the rows. Of other metrics no more
-        is known than that the losses of two trainings on one row are not quite the same.
+        Trainings whose accuracies differ by a share differ in at least that share of the rows. For other metrics we
+        only know that the losses of two trainings on one row are not quite the same.
         """
         if self.is_accuracy:
             unit = 100.0 if self.middle > 1.5 else 1.0
@@ -171,8 +171,8 @@ class Spread:
 def chance_of_equal_parts(equal: int, runs: int, spread: Spread, lattice: Lattice) -> float:
     """Chance that this many runs score the same on validation and test, though the rows are different.
 
-    The parts may happen to be equally hard; the runs then differ only by what one training has other than the next.
-    This is integrated over how hard the parts may be.
+    The parts may happen to be equally hard; then the runs differ only by the randomness of training. This is integrated
+    over how hard the parts may be.
     """
     return fmean(
         _equal_parts(equal, runs, sampling_spread(spread.middle, rows), spread.from_run_to_run(rows), step)
@@ -208,12 +208,12 @@ def chance_of_copied_runs(values: Sequence[float], step: float) -> float:
 
 
 def _chance_of_a_tie(step: float, spread: float) -> float:
-    """For two normal numbers of this spread."""
+    """Chance of a tie between two normal numbers of this spread."""
     return min(1.0, step / (2 * math.sqrt(math.pi) * max(spread, 1e-300)))
 
 
 def expected_repeats(values: Sequence[float], step: float) -> float:
-    """How many values would repeat another one by chance, judged by how many miss each other closely.
+    """How many values would repeat another one by chance, estimated from near misses.
 
     Infinite if the step is about as wide as the values are spread: then any number of repeats is possible.
     """
@@ -234,7 +234,7 @@ def _pairs_within(ordered: NDArray[np.float64], window: float) -> int:
 
 
 def expected_at(value: float, ordered: Sequence[float], step: float, window: float) -> float:
-    """How many scores would be exactly this value by chance, judged by those within the window; all are in order."""
+    """How many scores would be exactly this value by chance, estimated from those within the window; all are sorted."""
     if step >= window:
         return math.inf
     within = bisect_right(ordered, value + window) - bisect_left(ordered, value - window)

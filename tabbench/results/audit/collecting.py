@@ -15,7 +15,7 @@ from tabbench.results.audit.rows import find_test, make_run
 from tabbench.results.audit.runs import Run, group
 
 Row = tuple[str, Mapping[str, Any]]
-"""Where it is, and what it holds."""
+"""The place of a row, and its content."""
 NO_NUMBER = "without a score that is a number"
 NO_DATASET = "without the name of a dataset"
 SHOWN_NAMES = 12
@@ -42,7 +42,7 @@ class Collection:
     no_number: str = ""
     """The first test score that is no number."""
     names: dict[str, None] = field(default_factory=dict)
-    """All columns, or keys of JSON objects, in the order in which they come."""
+    """All columns, or keys of JSON objects, in order of appearance."""
     mapped: set[str] = field(default_factory=set)
     """Entries of the mapping file that some row or file has."""
 
@@ -101,10 +101,10 @@ class Collection:
         return list(found.values())
 
     def finish(self) -> tuple[Run, ...]:
-        """All runs: rows with several metrics of one run are joined, rows that are there twice taken once.
+        """Return all runs: rows with several metrics of one run are joined, and duplicate rows are dropped.
 
         Raises:
-            UsageError: there are none, or the mapping names what no file has.
+            UsageError: there are none, or the mapping names something that no file has.
         """
         self._check_mapping()
         if not self.runs:
@@ -130,7 +130,7 @@ class Collection:
         if self.unread:
             return f"no file can be read, for example {self.unread[0]}"
         if not self.names:
-            return f"{self.example}: has no rows with a score"
+            return f"{self.example}: no rows have a score"
         missing = "dataset" if self.dropped[NO_DATASET] else "test"
         if missing == "test" and self.no_number:
             shown = self.no_number if len(self.no_number) <= SHOWN_TEXT else f"{self.no_number[:SHOWN_TEXT]}..."
@@ -152,7 +152,7 @@ class Collection:
 
 
 def _join(runs: Sequence[Run]) -> Sequence[Run]:
-    """Rows of one run as one, if each has metrics of its own."""
+    """Join the rows of one run, if each has different metrics."""
     scores = {metric: score for run in runs for metric, score in run.scores.items()}
     if len(runs) == 1 or len(scores) < sum(len(run.scores) for run in runs):
         return runs

@@ -1,4 +1,4 @@
-"""What checks say: how much they looked at, what they found, and what chance explains."""
+"""The results of checks: how much they examined, what they found, and what chance explains."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tabbench.results.audit.release import Release
 from tabbench.results.audit.runs import Run
 
 EXAMPLES = 3
-"""Shown of each finding."""
+"""Number of examples shown for each finding."""
 
 Found = Sequence[tuple[Run, str]]
 """Runs, or the first run of each cell, with what is wrong about it."""
@@ -20,10 +20,10 @@ class Look:
     """What a check saw."""
 
     total: int
-    """How many runs, cells or ranks it looked at."""
+    """How many runs, cells or ranks it examined."""
     found: Found
     by_chance: int = 0
-    """How many more look the same, though rounding or few test rows can explain it."""
+    """How many more look like a finding, but rounding or few test rows can explain them."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Tripwire:
     why: str
     """Why it matters."""
     look: Callable[[Release], Look | str]
-    """The check itself; a text says why there is nothing to look at."""
+    """The check itself; it returns a text if there is nothing to check, and that says why."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Finding:
 
 
 def make_finding(check: Tripwire, look: Look) -> Finding:
-    """The words of a check with what it found; examples are from different datasets if there are several."""
+    """Combine a check's text with what it found; examples come from different datasets if there are several."""
     seen: dict[str, int] = {}
     places = []
     for run, detail in look.found:

@@ -1,4 +1,4 @@
-"""Are there scores of exactly chance level, as a model has that answers the same for every row?"""
+"""Are there scores of exactly chance level, like those of a model that gives every row the same answer?"""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tabbench.results.audit.runs import Run, group, values_of
 CHANCE_LEVELS = {"auroc": 0.5, "": 0.5, "mcc": 0.0, "kappa": 0.0, "r2": 0.0}
 """Chance level by metric; scores without a name that are all between 0 and 1 are judged as AUROC."""
 NEAR = 0.05
-"""Scores this close to chance level tell how many would be exactly there by chance."""
+"""Scores this close to chance level show how many would be exactly there by chance."""
 COARSE_AUROC = 0.005
-"""The step between two values of AUROC on few rows, at most."""
+"""The largest step between two values of AUROC on few rows."""
 
 
 def chance_level(release: Release) -> Look | str:
-    """Scores of exactly chance level on each dataset, then in all; runs of one cell count once."""
+    """Find scores of exactly chance level on each dataset, then overall; runs of one cell count once."""
     scored = [(run, metric) for run in release.runs for metric in run.scores if _has_level(release, run, metric)]
     if not scored:
         return f"no score is named as one of {', '.join(filter(None, CHANCE_LEVELS))}"
@@ -49,7 +49,7 @@ def _has_level(release: Release, run: Run, metric: str) -> bool:
 
 
 def _expected(release: Release, runs: Sequence[Run], at: Sequence[Run], metric: str) -> float:
-    """How many scores would be at chance level by chance, judged by those close to it."""
+    """How many scores would be at chance level by chance, estimated from those close to it."""
     scale = release.scale(at[0].column, metric)
     values = sorted(values_of(runs, metric))
     gap = min((after - before for before, after in pairwise(values) if after > before), default=0.0)

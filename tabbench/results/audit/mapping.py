@@ -1,4 +1,4 @@
-"""Which columns or JSON paths of a release are what, and its rows as runs."""
+"""What the columns or JSON paths of a release mean."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ USUAL: Mapping[str, tuple[str, ...]] = {
     "test": ("test", "mean", "score"),
     "runs": ("runs", "n"),
 }
-"""Columns that need no mapping, by what they hold; the first of them that is there counts."""
+"""Columns that need no mapping, by what they hold; the first one present counts."""
 USUAL_SETTINGS = ("setting", "table", "protocol", "labels", "variant", "uses_labels")
 """Columns that together are the setting."""
 RECORD: Mapping[str, tuple[str, ...]] = {
@@ -38,7 +38,7 @@ RECORD: Mapping[str, tuple[str, ...]] = {
     "test": ("test",),
     "n_test": ("counts.test",),
 }
-"""Where a record of tabbench has them."""
+"""Where a record of tabbench has these entries."""
 RECORD_SETTINGS = ("fidelity", "variant", "protocol", "labels", "ssl_trials", "trials", "data_key")
 
 
@@ -47,7 +47,7 @@ class ColumnMap:
     """Where the entries of a run are found."""
 
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: USUAL)
-    """For each entry the columns or paths that may hold it."""
+    """For each entry, the columns or paths that may hold it."""
     settings: tuple[str, ...] = USUAL_SETTINGS
     constants: Mapping[str, str] = field(default_factory=dict)
     """Entries that are the same for all runs."""
@@ -56,9 +56,9 @@ class ColumnMap:
     path: re.Pattern[str] | None = None
     """Entries that are part of a file's name or folder."""
     any_case: bool = True
-    """``Dataset`` will do for ``dataset``."""
+    """Whether ``Dataset`` also matches ``dataset``."""
     explicit: tuple[str, ...] = ()
-    """Entries that a mapping file says where to find: some row must have each."""
+    """Entries that the mapping file locates: some row must have each of them."""
 
     def find(self, row: Mapping[str, Any], entry: str) -> Any:
         """What a row says about an entry; None if it says nothing."""
@@ -73,7 +73,7 @@ RECORDS = ColumnMap(RECORD, RECORD_SETTINGS)
 
 
 def read_mapping(path: Path) -> ColumnMap:
-    """A mapping file (TOML).
+    """Read a mapping file (TOML).
 
     Raises:
         UsageError: it cannot be read, or one of its entries is unknown or of the wrong type.

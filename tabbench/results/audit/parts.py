@@ -12,7 +12,7 @@ from tabbench.results.audit.runs import PLAIN_COUNTS, Run, group, is_common, sta
 
 
 def validation_equals_test(release: Release) -> Look | str:
-    """Runs whose scores agree on validation and test: judged cell by cell, then by dataset, then all datasets."""
+    """Find runs whose scores agree on validation and test: cell by cell, then by dataset, then over all datasets."""
     runs = [run for run in release.runs if _parts(run)]
     if not runs:
         return "no run has a validation score"
@@ -28,9 +28,9 @@ def validation_equals_test(release: Release) -> Look | str:
 
 
 def _equal_columns(release: Release, runs: Sequence[Run]) -> list[list[Run]]:
-    """Datasets in which half of the runs or more agree, if there are too many such datasets.
+    """Find datasets on which at least half of the runs agree, if there are too many such datasets.
 
-    One dataset may have two parts that are equally hard; most of them do not.
+    The two parts of one dataset may be equally hard; those of most datasets are not.
     """
     columns = list(group((run for run in runs if _tells(run)), lambda run: run.column).values())
     mostly = [members for members in columns if 2 * sum(map(_is_equal, members)) >= len(members)]
@@ -39,7 +39,7 @@ def _equal_columns(release: Release, runs: Sequence[Run]) -> list[list[Run]]:
 
 
 def _parts(run: Run) -> dict[str, tuple[float, float]]:
-    """Validation and test by metric."""
+    """Validation and test scores by metric."""
     return {m: (s.validation.value, s.test.value) for m, s in run.scores.items() if s.validation is not None}
 
 
@@ -48,7 +48,7 @@ def _is_equal(run: Run) -> bool:
 
 
 def _tells(run: Run) -> bool:
-    """Whether it is worth something as evidence: many honest runs are perfect on both parts."""
+    """Whether a score counts as evidence: many honest runs are perfect on both parts."""
     return not all(validation == test and is_common(test) for validation, test in _parts(run).values())
 
 
@@ -59,7 +59,7 @@ def _show(run: Run) -> str:
 
 
 def _chance_of_equal(release: Release, runs: Sequence[Run], half: bool = False) -> float:
-    """Chance that so many runs agree, or half of them; by the metric that makes it least likely.
+    """Chance that this many runs agree, or half of them, by the metric that makes it least likely.
 
     Runs with the same scores count once.
     """

@@ -1,4 +1,4 @@
-"""The check for printed ranks: some rule for ties and missing cells must give them from the means that are shown."""
+"""The check of printed ranks: some rule for ties and missing cells must give them from the printed means."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tabbench.results.audit.release import Release
 from tabbench.results.audit.runs import HIGHER, LOWER, Number, Row, Run, group, values_of
 
 Bounds = tuple[float, float]
-"""The lowest and the highest rank that a mean allows, whatever the rule for ties and the digits that were cut off."""
+"""The lowest and highest rank that a mean allows, whatever the rule for ties and the digits lost to rounding."""
 
 
 def ranks_do_not_follow(release: Release) -> Look | str:
-    """Printed ranks, on datasets and on average, that no rule gives from the means."""
+    """Find printed ranks, on datasets and on average, that no rule gives from the means."""
     printed = [run for run in release.runs if run.rank is not None]
     averages = list({(run.row, run.average_rank): run for run in release.runs if run.average_rank}.values())
     if not printed and not averages:
@@ -24,9 +24,7 @@ def ranks_do_not_follow(release: Release) -> Look | str:
     for runs in _tables_with_ranks(printed, release):
         bounds = _bounds(release, runs)
         ranks = [(run, run.rank) for run in runs if run.rank is not None and run.row in bounds]
-        if max((rank.value for _, rank in ranks), default=0.0) <= len(
-            bounds
-        ):  # else there are rows that were not released
+        if max((rank.value for _, rank in ranks), default=0.0) <= len(bounds):  # otherwise some rows were not released
             wrong += [
                 (run, _difference(rank, bounds[run.row])) for run, rank in ranks if _outside(rank, bounds[run.row])
             ]
@@ -48,12 +46,12 @@ def _bounds(release: Release, runs: Sequence[Run]) -> dict[Row, Bounds]:
     metric = max(runs[0].scores, key=lambda name: sum(name in run.scores for run in runs))
     cells = group((run for run in runs if metric in run.scores), lambda run: run.row)
     means = {row: fmean(values_of(members, metric)) for row, members in cells.items()}
-    # Two means are in order for sure if they differ by more than what was cut off of both.
+    # The order of two means is certain if they differ by more than the rounding of both.
     margin = max(release.rounding(members[0], metric) for members in cells.values()) * (1 + 1e-9)
     rising, falling = (_rank_all(means, margin, sign) for sign in (1, -1))
     if metric in LOWER or metric in HIGHER:
         return rising if metric in LOWER else falling
-    # Which way is better is not known: as the ranks have it, or either way if there are none.
+    # Whether higher is better is unknown: take it from the ranks, or allow both if there are none.
     ranks = {run.row: run.rank for run in runs if run.rank is not None}
     faults = [sum(_outside(rank, way[row]) for row, rank in ranks.items() if row in way) for way in (rising, falling)]
     if faults[0] != faults[1]:
@@ -72,7 +70,7 @@ def _rank_all(means: Mapping[Row, float], margin: float, sign: int) -> dict[Row,
 
 
 def _wrong_averages(release: Release, averages: Sequence[Run]) -> list[tuple[Run, str]]:
-    """Average ranks over all datasets of a table that cannot be, with missing cells ranked last or left out."""
+    """Find impossible average ranks over all datasets of a table, with missing cells ranked last or left out."""
     wrong = []
     for setting, ranked in group(averages, lambda run: run.setting).items():
         scored = [run for run in release.runs if run.scores and run.setting == setting]

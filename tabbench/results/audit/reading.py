@@ -1,4 +1,4 @@
-"""Files of a release, read with care: they may be of any size and hold anything.
+"""Read the files of a release with care: they may have any size and content.
 
 Numbers stay text, so that the digits that were written can be counted.
 """
@@ -19,7 +19,7 @@ from tabbench.errors import UsageError
 
 SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson")
 LARGEST = 256 * 2**20
-"""Bytes of a file that is read."""
+"""Largest file to read, in bytes."""
 MOST_FILES = 200_000
 LINES = (".jsonl", ".ndjson")
 
@@ -30,9 +30,9 @@ class Source:
 
     path: Path
     name: str
-    """As it is shown: below the folder that was given."""
+    """The name to show: the path below the given folder."""
     is_record: bool = False
-    """It is a file of a results folder of tabbench."""
+    """Whether the file belongs to a results folder of tabbench."""
 
 
 class UnreadableError(UsageError):
@@ -79,7 +79,7 @@ def read_text(path: Path, name: str) -> str:
         UnreadableError: it is not a file, too large, or not text.
     """
     try:
-        # A pipe without a writer must not block, so it is opened without waiting and then looked at.
+        # A pipe without a writer must not block us, so open it without waiting and then check it.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
     except FileNotFoundError:
         raise UnreadableError(f"{name}: there is no such file or folder") from None
@@ -88,14 +88,14 @@ def read_text(path: Path, name: str) -> str:
     with open(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise UnreadableError(f"{name}: is not a regular file; give a CSV or JSON file, or a folder of them")
+            raise UnreadableError(f"{name}: not a regular file; give a CSV or JSON file, or a folder of them")
         content = file.read(LARGEST + 1) if status.st_size <= LARGEST else None
     if content is None or len(content) > LARGEST:
-        raise UnreadableError(f"{name}: is larger than {LARGEST // 2**20} MB; split it, or keep only the scores")
+        raise UnreadableError(f"{name}: larger than {LARGEST // 2**20} MB; split it, or keep only the scores")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UnreadableError(f"{name}: is not UTF-8 text (byte {error.start:,})") from None
+        raise UnreadableError(f"{name}: not UTF-8 text (byte {error.start:,})") from None
 
 
 def read_release(source: Source, rows: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -131,7 +131,7 @@ def _read_csv(source: Source, text: str) -> Iterator[tuple[str, Mapping[str, Any
             if any(line):
                 yield f"{source.name}:{reader.line_num}", dict(zip(names, line, strict=False))
     except csv.Error as error:
-        raise UnreadableError(f"{source.name}: is not a CSV file ({error})") from None
+        raise UnreadableError(f"{source.name}: not a CSV file ({error})") from None
 
 
 def parse_json(text: str, name: str) -> Any:
@@ -143,9 +143,9 @@ def parse_json(text: str, name: str) -> Any:
     try:
         return json.loads(text, parse_float=str, parse_int=str, parse_constant=lambda _: None)
     except RecursionError:
-        raise UnreadableError(f"{name}: is nested too deeply to be read") from None
+        raise UnreadableError(f"{name}: nested too deeply to be read") from None
     except ValueError as error:
-        raise UnreadableError(f"{name}: is not JSON ({error})") from None
+        raise UnreadableError(f"{name}: not JSON ({error})") from None
 
 
 def _read_lines(source: Source, text: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -157,7 +157,7 @@ def _read_lines(source: Source, text: str) -> Iterator[tuple[str, Mapping[str, A
             continue  # a run may be writing it at this moment
         value = parse_json(line, f"{source.name}:{number}")
         if not isinstance(value, dict):
-            raise UnreadableError(f"{source.name}:{number}: is not a JSON object")
+            raise UnreadableError(f"{source.name}:{number}: not a JSON object")
         yield f"{source.name}:{number}", value
 
 
@@ -171,7 +171,7 @@ def _read_json(source: Source, text: str, rows: str) -> Iterator[tuple[str, Mapp
     elif isinstance(found, list):
         items = [(str(place), item) for place, item in enumerate(found)]
     else:
-        what = f"{rows!r} is not a list of runs" if rows else "is neither an object nor a list"
+        what = f"{rows!r} is not a list of runs" if rows else "neither an object nor a list"
         raise UnreadableError(f"{source.name}: {what}")
     for place, item in items:
         if isinstance(item, dict):
@@ -179,7 +179,7 @@ def _read_json(source: Source, text: str, rows: str) -> Iterator[tuple[str, Mapp
 
 
 def look_up(value: Any, path: str) -> Any:
-    """What a path such as ``config.args[0].lr`` leads to; None if it leads nowhere. A key may hold dots itself."""
+    """The value at a path such as ``config.args[0].lr``; None if there is none. A key may contain dots itself."""
     if type(value) is dict and (path in value or path.isidentifier()):
         return value.get(path)
     for part in path.replace("[", ".[").split("."):

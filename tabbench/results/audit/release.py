@@ -1,4 +1,4 @@
-"""All runs of a release together: to how many digits they are written, and which scores are possible."""
+"""All runs of a release together: how many digits they have, and which scores are possible."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ class Release:
         return most
 
     def rounding(self, run: Run, metric: str) -> float:
-        """The step between two numbers as they are written where this run stands.
+        """The step between two numbers, as written near this run.
 
-        Zeros at the end may have been left out, so one number does not tell: its row and its column do.
+        Trailing zeros may have been left out, so one number is not enough: its row and its column show the step.
         """
         return float(10.0 ** -min(self._decimals[metric, run.row], self._decimals[metric, run.column]))
 
     @cached_property
     def std_rounding(self) -> dict[str, float]:
-        """The step between two standard deviations as they are written, by metric."""
+        """The step between two standard deviations, as written, by metric."""
         found: dict[str, float] = {}
         for run in self.runs:
             for metric, score in run.scores.items():
@@ -81,7 +81,7 @@ class Release:
         return low >= 0 and high <= top
 
     def _summary(self, column: Column, metric: str) -> tuple[float, float, float]:
-        """The smallest score, the one in the middle, and the largest."""
+        """The smallest, the median and the largest score."""
         key = ("summary", column, metric)
         if key not in self._cache:
             values = self._columns[column, metric]
@@ -89,7 +89,7 @@ class Release:
         return cast("tuple[float, float, float]", self._cache[key])
 
     def lattice(self, runs: Sequence[Run], metric: str, own: bool = False) -> Lattice:
-        """Which scores are possible for these runs of one dataset; with ``own``, as their own scores alone tell."""
+        """Which scores are possible for these runs of one dataset; with ``own``, judging only by their own scores."""
         key = ("lattice", runs[0].column, metric, frozenset(run.row for run in runs), own)
         if key not in self._cache:
             column = runs[0].column
@@ -110,16 +110,16 @@ class Release:
         lattice = find_lattice(values, rounding, self._is_counted(column, metric, scale), known)
         if own or known or lattice.least is None:
             return lattice
-        # Few scores do not tell on how many rows they were counted. All of the dataset may, or those on validation.
+        # Few scores do not show on how many rows they were counted. All those of the dataset may, or validation scores.
         others = [self._column_lattice(column, metric, rounding, part) for part in (self._columns, self._validation)]
         sure = [other for other in others if other is not None and other.least is None]
         guesses = [lattice, *(other for other in others if other is not None)]
         return sure[0] if sure else max(guesses, key=lambda guess: guess.least or 0)
 
     def _step_of_ties(self, column: Column, metric: str) -> float:
-        """The step between neighbouring scores of a dataset, as ties between different methods tell it.
+        """The step between neighbouring scores of a dataset, estimated from ties between different methods.
 
-        A mean over classes or a correlation has few possible values on few rows, though they are no shares of a count.
+        A mean over classes or a correlation has few possible values on few rows, but these are not shares of a count.
         """
         key = ("ties", column, metric)
         if key not in self._cache:

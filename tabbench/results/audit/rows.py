@@ -1,4 +1,4 @@
-"""A row of a file as a run: text as names, and as numbers with the digits that were written."""
+"""Turn a row of a file into a run: text becomes names, or numbers with the digits that were written."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ RANKS = frozenset({"rank", "avgrank", "averagerank", "meanrank"})
 """Metrics of a table's row that holds an average rank instead of a score."""
 NUMBER = re.compile(r"[+-]?(?:\d+\.?(?P<after>\d*)|\.(?P<only>\d+))(?:e(?P<power>[+-]?\d{1,3}))?", re.I)
 SPREAD = re.compile(r"\s*(?:±|\+/-|\+-|\\pm)\s*")
-"""Between a mean and its standard deviation."""
+"""The sign between a mean and its standard deviation."""
 
 
 def make_run(where: str, row: Mapping[str, Any], mapping: ColumnMap, named: Mapping[str, str]) -> Run | None:
-    """A row of a file as a run; None if it has no score that is a number."""
+    """Turn a row of a file into a run; None if it has no numeric score."""
     row = _in_any_case(row, mapping)
 
     def find(entry: str) -> Any:
@@ -88,7 +88,7 @@ def _split_spread(value: Any) -> tuple[Number | None, Number | None]:
 
 
 def parse_number(value: Any) -> Number | None:
-    """A finite number with the digits that were written; None for anything else."""
+    """Read a finite number with its digits as written; None for anything else."""
     if not isinstance(value, str):
         return None
     found = NUMBER.fullmatch(value.strip().removesuffix("%").strip())

@@ -1,4 +1,4 @@
-"""Runs with their scores, each number with the digits that were written; and the words of metrics."""
+"""Runs with their scores, each number with its digits as written, and the names of metrics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TypeVar
 from tabbench.contracts.metrics import LOWER_IS_BETTER
 
 Column = tuple[str, str]
-"""Setting and dataset: what stands in one column of a table can be compared."""
+"""Setting and dataset: numbers in one column of a table can be compared."""
 Row = tuple[str, str, str]
 """Setting, method and model."""
 Item = TypeVar("Item")
@@ -71,12 +71,12 @@ class Run:
     """One training with its scores, or a mean over several."""
 
     where: str
-    """File, and line or place in it."""
+    """The file, and the line or place in it."""
     dataset: str = ""
     method: str = ""
     model: str = ""
     setting: str = ""
-    """What else tells apart rows that must not be compared, such as a protocol or the number of a table."""
+    """What else separates rows that must not be compared, such as a protocol or the number of a table."""
     split: str = ""
     seed: str = ""
     scores: Mapping[str, Score] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class Run:
     n_rows: int | None = None
     """Rows of the whole dataset."""
     test_share: float | None = None
-    """Share of the rows that the test part is said to have."""
+    """Share of the rows that the test part should have."""
     rank: Number | None = None
     average_rank: Number | None = None
 
@@ -126,7 +126,7 @@ def canonical(metric: str) -> str:
 
 
 def group(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
-    """Items by key, in the order in which they come."""
+    """Group items by key, in order of appearance."""
     found: dict[Key, list[Item]] = defaultdict(list)
     for item in items:
         found[key(item)].append(item)
@@ -152,11 +152,11 @@ def signature(run: Run, metrics: Iterable[str]) -> tuple[float, ...]:
 
 
 def standard_deviation(values: Sequence[float]) -> float:
-    """Of all values there are; ``statistics.pstdev`` is exact, and a hundred times slower."""
+    """The population standard deviation; ``statistics.pstdev`` is exact, but a hundred times slower."""
     centre = fmean(values)
     return math.sqrt(fmean((value - centre) ** 2 for value in values))
 
 
 def is_common(value: float) -> bool:
-    """Perfect, nothing, or chance level: many honest runs can have it, and the last has a check of its own."""
+    """Whether a score is perfect, zero or chance level. Many honest runs have these; chance level has its own check."""
     return value in (0.0, 0.5, 1.0, 50.0, 100.0)

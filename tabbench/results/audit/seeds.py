@@ -1,4 +1,4 @@
-"""Do runs that differ in nothing but the seed differ as trainings do?"""
+"""Do runs that differ only in the seed differ as trainings do?"""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tabbench.results.audit.release import Release
 from tabbench.results.audit.runs import Run, group, is_common, metrics_of, signature, values_of
 
 ENOUGH_SEEDS = 4
-"""Fewer runs do not tell how many distinct values to expect."""
+"""With fewer runs, one cannot say how many distinct values to expect."""
 
 
 def _seed_groups(release: Release, least: int) -> list[list[Run]]:
-    """Runs that differ in nothing but the seed, at least so many; without those whose scores many can have."""
+    """Groups of runs that differ only in the seed, of a minimum size; without scores that many runs have."""
     single = [run for run in release.runs if run.averaged is None and not any(s.std for s in run.scores.values())]
     telling = [run for run in single if not all(is_common(score.test.value) for score in run.scores.values())]
     groups = group(telling, lambda run: (run.cell, run.split)).values()
@@ -45,7 +45,7 @@ def zero_spread(release: Release) -> Look | str:
 
 
 def _has_no_spread(release: Release, run: Run) -> bool:
-    """A standard deviation is 0, though it is written to enough digits to show the least that trainings have."""
+    """Whether a standard deviation is 0, though it has enough digits to show the smallest real spread of trainings."""
     for metric, score in run.scores.items():
         if score.std is not None and score.std.value == 0 and not is_common(score.test.value):
             least = chance.smallest_spread(score.test.value, run.n_test or max(chance.USUAL_ROWS))
@@ -76,6 +76,6 @@ def few_distinct_values(release: Release) -> Look | str:
 
 
 def _repeated(runs: Sequence[Run]) -> list[Run]:
-    """All runs but the first of each set of equal ones."""
+    """All runs except the first of each set of equal ones."""
     metrics = metrics_of(runs)
     return [run for same in group(runs, lambda run: signature(run, metrics)).values() for run in same[1:]]

@@ -11,13 +11,13 @@ from tabbench.results.audit.runs import Run, group, values_of
 MUCH_SMALLER = 0.5
 """Test parts of one dataset differ in size, as folds do, but by no more than this factor."""
 MUCH_FEWER_COUNTED = 0.1
-"""The same where only the scores tell the size."""
+"""The same factor where only the scores reveal the size."""
 ENOUGH_TO_COUNT = 5
-"""Distinct scores that tell on how many rows they were counted."""
+"""Number of distinct scores that show on how many rows they were counted."""
 KEPT_PROMISE = 0.9
-"""Share of the promised rows to which a stratified split may come down."""
+"""A stratified split may have as few as this share of the promised rows."""
 TINY_SHARE, TINY_ROWS = 0.01, 1000
-"""A test part of less than this share of the dataset, and of fewer rows than this, is that of a trial run."""
+"""A test part with less than this share of the dataset, and fewer rows than this, comes from a trial run."""
 
 
 def small_test_parts(release: Release) -> Look | str:
@@ -29,7 +29,7 @@ def small_test_parts(release: Release) -> Look | str:
         counted = [] if sized else _counted(release, runs)
         total += len(sized) + sum(len(cell) for cell, _ in counted)
         found += _smaller_than_promised(sized) + _fewer_counted(counted)
-    return Look(total, found) if total else "no run has n_test, and no accuracies tell it"
+    return Look(total, found) if total else "no run has n_test, and the accuracies do not reveal it"
 
 
 def _smaller_than_promised(runs: Sequence[Run]) -> list[tuple[Run, str]]:
@@ -48,7 +48,7 @@ def _smaller_than_promised(runs: Sequence[Run]) -> list[tuple[Run, str]]:
 
 
 def _counted(release: Release, runs: Sequence[Run]) -> list[tuple[list[Run], int]]:
-    """Cells with the number of rows on which their accuracies were counted, where these tell it."""
+    """Cells with the number of rows on which their accuracies were counted, where the accuracies reveal it."""
     metric = "accuracy"
     cells = group((run for run in runs if metric in run.scores), lambda run: run.cell).values()
     telling = [cell for cell in cells if len(set(values_of(cell, metric))) >= ENOUGH_TO_COUNT]

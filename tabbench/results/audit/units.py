@@ -16,11 +16,11 @@ from tabbench.results.audit.runs import COUNTED, HIGHER, Run, group, standard_de
 ANOTHER_UNIT = 30.0
 """Errors of several methods on one dataset do not differ by this factor."""
 FAR = 1000.0
-"""By this factor not even a single method does that failed."""
+"""Not even a single method that failed differs by this factor."""
 STEADY = 0.2
 """A method whose runs differ by a smaller share than this has not diverged."""
 ANOTHER_SPREAD = 1.1
-"""The target's standard deviation, as RMSE and R2 tell it, does not differ between methods by this factor."""
+"""The target's standard deviation, computed from RMSE and R2, does not differ between methods by this factor."""
 TELLING_R2 = 0.99
 """Above this, rounding of R2 hides the target's standard deviation."""
 
@@ -37,13 +37,13 @@ class _Cell:
         return median(self.values)
 
     def by_seed(self, metric: str) -> _Cell:
-        """The same with its runs in the order of splits and seeds."""
+        """The same cell with its runs ordered by split and seed."""
         runs = sorted(self.runs, key=lambda run: (run.split, run.seed))
         return _Cell(runs, values_of(runs, metric))
 
     @property
     def is_steady(self) -> bool:
-        """There are several runs, or a standard deviation, and the spread is small."""
+        """Whether there are several runs, or a standard deviation, with a small spread."""
         stds = [score.std.value for run in self.runs for score in run.scores.values() if score.std]
         if len(self.values) < 3 and not stds:
             return False
@@ -51,7 +51,7 @@ class _Cell:
 
 
 def mixed_units(release: Release) -> Look | str:
-    """Cells in another unit than most of their column."""
+    """Find cells in a different unit from most of their column."""
     found: list[tuple[Run, str]] = []
     total = 0
     for runs in group(release.runs, lambda run: run.column).values():
@@ -71,13 +71,13 @@ def mixed_units(release: Release) -> Look | str:
 
 
 def _fewer(sides: Sequence[Sequence[_Cell]]) -> list[tuple[Run, str]]:
-    """The cells of the smaller side, beside one of the other."""
+    """The cells of the smaller side, each with one of the other side."""
     few, many = sorted(sides, key=len)
     return [(cell.runs[0], f"{cell.middle:.6g}; another method has {many[0].middle:.6g}") for cell in few]
 
 
 def _two_scales(cells: Sequence[_Cell]) -> list[tuple[Run, str]]:
-    """Shares beside percentages."""
+    """Find shares next to percentages."""
     percent, shares = [c for c in cells if c.middle > 1.5], [c for c in cells if c.middle <= 1]
     return _fewer((percent, shares)) if percent and shares else []
 
@@ -126,7 +126,7 @@ def _chance_of_one_factor(release: Release, cells: tuple[_Cell, _Cell], ratios: 
 
 
 def _two_target_spreads(runs: Sequence[Run]) -> list[tuple[Run, str]]:
-    """RMSE and R2 together tell the target's standard deviation, which is the same for all methods."""
+    """Find targets of different spread: RMSE and R2 give the target's standard deviation, the same for all methods."""
     told = []
     both = [run for run in runs if {"rmse", "r2"} <= run.scores.keys()]
     for cell in group(both, lambda run: run.cell).values():
@@ -137,7 +137,7 @@ def _two_target_spreads(runs: Sequence[Run]) -> list[tuple[Run, str]]:
         return []
     usual = sorted(spread for _, spread in told)[(len(told) - 1) // 2]
     return [
-        (run, f"RMSE and R2 are those of a target with standard deviation {spread:.4g}; of another method, {usual:.4g}")
+        (run, f"RMSE and R2 imply a target with standard deviation {spread:.4g}; those of another method, {usual:.4g}")
         for run, spread in told
         if not usual / ANOTHER_SPREAD < spread < usual * ANOTHER_SPREAD
     ]

@@ -1,7 +1,7 @@
 """Tables in six formats: terminal, markdown, latex, csv, json and html.
 
-The command line, the report and the Python API print by the same functions. Text from outside is escaped for each
-format by one function of :mod:`tabbench.results.escaping`.
+The command line, the report and the Python API print with the same functions. One function of
+:mod:`tabbench.results.escaping` per format escapes text from outside.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FORMATS = (*_LAYOUTS, "csv", "json")
 
 
 def format_table(made: Tabular, layout: str, by: By | None = None) -> str:
-    """A table as text, without a line break at its end; ``by`` as of ``score_grid``."""
+    """Format a table as text, without a final line break; ``by`` as in ``score_grid``."""
     if layout == "json":
         return json.dumps(json_values(_to_json(made, by)), indent=1, allow_nan=False)
     if layout == "csv":
@@ -63,7 +63,7 @@ def _to_json(made: Tabular, by: By | None) -> Mapping[str, object]:
 
 
 def table_lines(made: Tabular) -> list[list[Any]]:
-    """One line per cell, names of the columns first."""
+    """One line per cell, after a line of column names."""
     if isinstance(made, ScoreTable):
         return score_lines(made)
     return gain_lines(made) if isinstance(made, GainTable) else compared_lines(made)

@@ -1,4 +1,4 @@
-"""Gains, and our figures beside published ones: as text cells, and as lines for programs."""
+"""Gains, and our figures next to published ones, as text cells and as lines for programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tabbench.results.statistics import Gain, GainSummary
 
 
 def gain_grid(made: GainTable) -> Grid:
-    """Two lines for each method with a model: over raw features, and over its untrained encoder."""
+    """Two lines for each method and model: the gain over raw features, and over the untrained encoder."""
     rows = [row.row for row in made.rows]
     protocols, labels = {row.protocol for row in rows}, {row.labels for row in rows}
     headers = ["SSL", "model"] + ["protocol"] * (len(protocols) > 1) + ["labels"] * bool(labels - {ALL_LABELS})
@@ -59,7 +59,7 @@ def gain_text(gain: Gain | None) -> str:
 
 
 def gain_lines(made: GainTable) -> list[list[Any]]:
-    """One line per gain; the names of the columns first."""
+    """One line per gain, after a line of column names."""
     names = "ssl model variant protocol labels dataset metric control mean low high n verdict percent"
     lines: list[list[Any]] = [names.split()]
     for row in made.rows:
@@ -123,7 +123,7 @@ def _compared(cell: ComparedCell) -> str:
 
 
 def compared_lines(made: PublishedComparison) -> list[list[Any]]:
-    """One line per cell, with full precision and its caveat; the names of the columns first."""
+    """One line per cell, with full precision and its caveat, after a line of column names."""
     names = "ssl model variant dataset own n published published_std difference caveat own_rank published_rank"
     lines: list[list[Any]] = [[*names.split(), "recomputed_rank"]]
     for row in made.rows:

@@ -9,7 +9,7 @@ from typing import Literal
 SMALL, LARGE = 1e-6, 1e9
 """Numbers beyond these are written with an exponent."""
 UNITS = {"time": "seconds", "rmse_std": "rmse in std"}
-"""How a metric is called in a header, where its name alone does not tell."""
+"""Headers of metrics whose names alone are not clear."""
 Place = Literal["best", "second", ""]
 
 
@@ -29,7 +29,7 @@ class Grid:
     """A line break separates a name from its unit."""
     lines: list[list[Text]]
     notes: list[str]
-    """What must be known to read it."""
+    """Notes that a reader needs."""
     names: int = 2
     """How many columns name the row; they are aligned to the left."""
     rules: frozenset[int] = field(default_factory=frozenset)

@@ -20,7 +20,7 @@ GAP = 2
 
 
 def to_terminal(grid: Grid) -> str:
-    """Aligned columns; nothing is cut: on a narrow terminal the datasets come in blocks."""
+    """Align the columns. Nothing is cut: on a narrow terminal the datasets come in blocks."""
     blocks = []
     if grid.lines:
         titles = [[escape_terminal(part) for part in header.split("\n")] for header in grid.headers]
@@ -35,7 +35,7 @@ def to_terminal(grid: Grid) -> str:
 
 
 def column_blocks(widths: list[int], room: int | None, names: int = 2) -> list[list[int]]:
-    """Columns that fit side by side; the first ones, which name the row, begin every block."""
+    """Group columns into blocks that fit; the first columns, which name the row, start every block."""
     named = list(range(names))
     blocks = [[*named]]
     for j in range(names, len(widths)):
@@ -90,7 +90,7 @@ def _width(text: str) -> int:
 
 
 def to_markdown(grid: Grid) -> str:
-    """A table as GitHub knows it, with the notes below."""
+    """A GitHub table, with the notes below it."""
     headers = [escape_markdown(header) for header in grid.headers]
     lines = [[_strong(escape_markdown(cell.text), cell, "**{}**") for cell in line] for line in grid.lines]
     widths = [max(len(line[j]) for line in [headers, *lines]) for j in range(len(headers))]
@@ -136,12 +136,12 @@ def _latex_strong(text: str, cell: Text) -> str:
 
 
 def _latex_line(texts: list[str], escape: Callable[[str], str]) -> str:
-    # An empty group: a cell that begins with a bracket or a star would be taken for an argument of \\.
+    # Start with an empty group, or LaTeX takes a cell that begins with a bracket or a star for an argument of \\.
     return "{}" + " & ".join(escape(text) for text in texts) + " \\\\"
 
 
 def to_html(grid: Grid) -> str:
-    """A table element with its notes, to be set into a page or a notebook."""
+    """A table element with its notes, for a page or a notebook."""
     left = ' style="text-align: left"'
     head = "".join(
         f'<th scope="col"{left if j < grid.names else ""}>{escape_html(header)}</th>'

@@ -23,21 +23,21 @@ NOTES = 5
 REMEDIES = {
     "test rows also occur in training": "run again with --duplicates group, which keeps identical rows on one side"
 }
-"""What to do about a flag, if something can be done."""
+"""What the user can do about a flag."""
 NAMED = 4
-"""How many rows are named for each reason to leave records out."""
+"""How many rows to name for each reason to leave records out."""
 
 
 def score_notes(
     made: ScoreTable, with_spread: bool = True, ranked: bool = True, settings: Sequence[str] | None = None
 ) -> list[str]:
-    """Below a table of scores.
+    """The notes below a table of scores.
 
     Args:
         made: the table.
-        with_spread: cells show it.
-        ranked: cells show ranks too.
-        settings: what is said of the rows' settings; by default what the letters in their names stand for.
+        with_spread: whether cells show their spread.
+        ranked: whether cells show ranks.
+        settings: notes on the rows' settings; by default, what the letters in their names mean.
     """
     told = settings_notes(made.rows) if settings is None else settings
     lines = [_about_cells(made, with_spread)] if made.rows else []
@@ -47,7 +47,7 @@ def score_notes(
 
 
 def board_notes(made: ScoreTable, settings: SharedSettings) -> list[str]:
-    """Below the main table of a page, which says by itself what cells show, and has a part on skipped pairs."""
+    """The notes below the main table of a page, which itself says what cells show and lists skipped pairs."""
     left_out = [item for item in made.left_out if {"key", "records"} & item.keys()]
     return score_notes(replace(made, left_out=left_out), with_spread=False, settings=settings.notes())
 
@@ -102,7 +102,7 @@ def _about_cells(made: ScoreTable, with_spread: bool) -> str:
 
 
 def describe_tuning(rows: Iterable[Row]) -> str:
-    """How the rows of a table were tuned; parts that have nothing to tune in any of them are not counted."""
+    """How the rows of a table were tuned; parts with nothing to tune in any row are not counted."""
     rows = list(rows)
     if len({row.budget for row in rows}) != 1:
         return "different tuning budgets"
@@ -123,7 +123,7 @@ def row_name(row: Row) -> str:
 
 
 def _coverage(made: ScoreTable) -> list[str]:
-    """Which results did not count because other rows lack them, and which cells are partial."""
+    """Say which results do not count because other rows lack them, and which cells are partial."""
     more: dict[str, str] = {}
     for row in made.rows:
         for name, cell in row.cells.items():
@@ -150,7 +150,7 @@ def _coverage(made: ScoreTable) -> list[str]:
 
 
 def _more(cell: Cell) -> str:
-    """``4 more splits``; results, if a split is compared with some of its seeds."""
+    """``4 more splits``, or ``results`` if only some seeds of a split are compared."""
     compared = {split for split, _ in cell.results}
     aside = {split for split, _ in cell.found if split not in compared}
     whole = all(split in aside for split, seed in cell.found if (split, seed) not in cell.results)
@@ -159,19 +159,19 @@ def _more(cell: Cell) -> str:
 
 
 def variant_marks(rows: Iterable[Row]) -> dict[str, str]:
-    """How each set of settings is named in the table: short ones by themselves, long ones by a letter."""
+    """How the table names each set of settings: short ones in full, long ones by a letter."""
     variants = list(dict.fromkeys(row.variant for row in rows if row.variant))
     letters = iter(string.ascii_lowercase)
     return {variant: variant if len(variant) <= SHORT else next(letters, variant) for variant in variants}
 
 
 def settings_notes(rows: Iterable[Row]) -> list[str]:
-    """What the letters of long settings stand for."""
+    """What the letters for long settings mean."""
     return [f"[{mark}] {variant}" for variant, mark in variant_marks(rows).items() if mark != variant]
 
 
 def left_out_notes(left_out: Sequence[LeftOut]) -> list[str]:
-    """A line for each reason, with the rows that it hit."""
+    """One line per reason, with the rows that it affects."""
     lines = [f"left out: {_records(item['records'])}, {item['reason']}" for item in left_out if "records" in item]
     places: dict[str, Counter[str]] = {}
     for item in left_out:
@@ -186,7 +186,7 @@ def left_out_notes(left_out: Sequence[LeftOut]) -> list[str]:
 
 
 def skipped_pairs(left_out: Sequence[LeftOut]) -> list[str]:
-    """Pairs that took no part, and why; methods that share model, place and reason are told together."""
+    """Pairs that were skipped, and why; methods with the same model, place and reason share a line."""
     methods: dict[tuple[str, ...], list[str]] = {}
     for item in left_out:
         if not {"key", "records"} & item.keys():

@@ -1,4 +1,4 @@
-"""A table of scores as text cells, with one of its axes side by side if asked for, and as lines for programs."""
+"""A table of scores as text cells, with one axis as columns if requested, and as lines for programs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AXES: tuple[By, ...] = ("ssl", "model", "labels", "protocol")
 
 @dataclass
 class _Line:
-    """A line of the grid: the rows that it shows, by the value of the axis that is side by side."""
+    """A line of the grid: the rows that it shows, by the value of the axis that is shown as columns."""
 
     names: list[str]
     group: tuple[Any, ...]
@@ -34,7 +34,7 @@ def score_grid(made: ScoreTable, by: By | None = None) -> Grid:
 
     Args:
         made: the table.
-        by: an axis that is set side by side: each dataset has one column per value of it.
+        by: an axis to show as columns: each dataset then has one column per value of it.
     """
     settings = SharedSettings(made.rows)
     titles, naming = _naming(made, by, settings)
@@ -120,7 +120,7 @@ def _lines(made: ScoreTable, by: By | None, naming: Sequence[Any], settings: Sha
             identity = (row.ssl, theirs)
         line = found.setdefault((*identity, row.budget, group), _Line([name(row) for name in naming], group))
         line.rows[_axis_value(row, by, settings)] = row
-    # Rows come in order of their own group's ranks: lines of one group stay together.
+    # Rows are ordered by their own group's ranks, so lines of one group stay together.
     order = {group: number for number, group in enumerate(dict.fromkeys(line.group for line in found.values()))}
     return sorted(found.values(), key=lambda line: order[line.group])
 
@@ -141,7 +141,7 @@ def _value_order(by: By | None) -> Any:
 
 
 def _datasets(made: ScoreTable, by: By | None, value: str, settings: SharedSettings) -> list[str]:
-    """Datasets that some row with this value has."""
+    """Datasets on which some row with this value has a result."""
     if by is None:
         return made.datasets
     rows = [row for row in made.rows if _axis_value(row, by, settings) == value]
@@ -163,9 +163,9 @@ def _average(row: Row | None) -> str:
 
 
 def _places(made: ScoreTable, by: By | None) -> dict[tuple[int, str], Place]:
-    """Which cells are the best and the second of their group and dataset.
+    """Which cells are the best and the second best of their group and dataset.
 
-    With methods or models side by side, of those that have the model in common: they are what a reader compares.
+    With methods or models as columns, only cells with the same model are compared, as a reader would.
     """
     together: dict[tuple[Any, ...], list[Row]] = {}
     for row in made.rows:
@@ -191,7 +191,7 @@ def _cell(made: ScoreTable, row: Row | None, name: str, places: dict[tuple[int, 
 
 
 def _is_cut(made: ScoreTable) -> bool:
-    """Whether some interval reaches beyond the range of its metric."""
+    """Whether any interval extends beyond the range of its metric."""
     if not made.criteria:
         return False
     cells = [(cell.interval, name) for row in made.rows for name, cell in row.cells.items() if cell.n]
@@ -199,13 +199,13 @@ def _is_cut(made: ScoreTable) -> bool:
 
 
 def _cut(metric: str, low: float | None, high: float | None) -> tuple[float | None, float | None]:
-    """The ends of an interval, within the range of the metric: no accuracy is above 1."""
+    """Cut an interval to the range of the metric: no accuracy is above 1."""
     least, most = RANGES.get(metric, (-math.inf, math.inf))
     return None if low is None else max(low, least), None if high is None else min(high, most)
 
 
 def cell_text(cell: Cell, ranked: bool, with_interval: bool = False, metric: str = "") -> str:
-    """``0.812 ± 0.010 (1)``, and what the reader must know of an incomplete cell; an interval within the range."""
+    """``0.812 ± 0.010 (1)``, with a mark if the cell is incomplete; intervals are cut to the metric's range."""
     if cell.mean is None:
         return "not shared" if cell.found else "left out" if cell.incomplete else "-"
     style = number_style(cell.mean)
@@ -220,7 +220,7 @@ def cell_text(cell: Cell, ranked: bool, with_interval: bool = False, metric: str
 
 
 def score_lines(made: ScoreTable) -> list[list[Any]]:
-    """One line per cell, with full precision, for programs that read CSV; the names of the columns first."""
+    """One line per cell with full precision, after a line of column names, for programs that read CSV."""
     names = (
         "ssl model variant protocol labels split_rule main_metric weights ranked_with uses_labels dataset metric "
         "mean std low high n found expected rank average_rank rank_group"

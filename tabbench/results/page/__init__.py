@@ -1,8 +1,8 @@
 """Records -> one self-contained HTML page: the verdict, tables and charts, and the evidence behind them.
 
 No script, font or picture is loaded from elsewhere: the page can be mailed, archived or opened offline. Verdict, main
-table, failures and evidence are plain HTML; sorting, filters and charts are drawn by a script of our own. A library of
-charts would add a megabyte or three, styles of its own, and code that nobody here can vouch for.
+table, failures and evidence are plain HTML; our own script draws sorting, filters and charts. A chart library would add
+a megabyte or three, its own styles, and code that nobody here can vouch for.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 MORE = ["preset", "rows_limit", "threads", "probe", "task", "config", "plugins", "hashes", "environment",
         "diagnostics", "traceback", "study", "number", "value"]  # fmt: skip
-"""Columns that a page needs beside those of a table."""
+"""Columns that a page needs in addition to those of a table."""
 CHARTS = {
     "scores": ("Scores", "Means with 95 % intervals over splits, cut at the ends of the metric's range. No whisker: "
                "one split."),
@@ -61,7 +61,7 @@ def write_report(
     where: Filters | None = None,
     only: Collection[str] | None = None,
 ) -> ScoreTable:
-    """Write the page of a results folder, with published results beside ours; returns the table that it opens with."""
+    """Write the page of a results folder, with published results next to ours; returns the table shown first."""
     from tabbench.registry import make_registry
 
     check_place(path)
@@ -81,15 +81,15 @@ def make_page(
     only: Collection[str] | None = None,
     registry: Registry | None = None,
 ) -> tuple[str, ScoreTable]:
-    """The whole page of a results folder, and the table that it opens with.
+    """Make the whole page of a results folder, and return it with the table shown first.
 
     Args:
         store: where the records are.
-        fidelity: which records the page opens with; by default the highest that is there.
+        fidelity: which records to show first; by default the highest fidelity stored.
         any_budget: compare rows with different numbers of tuning trials.
         where: which records to show, by name.
         only: keys of the results to show; all by default.
-        registry: for published results beside ours; without it there are none.
+        registry: where to find published results; without it there are none.
     """
     records = read_lines(store, [*COLUMNS, *MORE])
     results = [record for record in records if record["kind"] != "trial" and (only is None or record["key"] in only)]
@@ -135,7 +135,7 @@ def _failed(results: list[RecordLine], selections: Sequence[Selection]) -> list[
 
 
 def _published(table: ScoreTable, registry: Registry | None) -> list[PublishedComparison]:
-    """Ours beside every reference that has some of our cells; rows and datasets without both are left out."""
+    """Our results next to each reference that shares cells with them; leaves out rows and datasets without both."""
     if registry is None or not table.rows:
         return []
     from tabbench.results.published import compare_with_published
@@ -226,7 +226,7 @@ def _evidence(store: Store, table: ScoreTable, shown: list[RecordLine]) -> str:
 
 
 def stored_inspections(store: Store) -> list[InspectionShape]:
-    """What ``tabbench inspect`` has left in the folder; a file that is not one is passed over."""
+    """The inspections that ``tabbench inspect`` stored in the folder; skips other files."""
     found: list[InspectionShape] = []
     for path in sorted((store.root / "inspections").glob("*.json"))[:20]:
         try:

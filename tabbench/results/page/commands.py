@@ -22,18 +22,18 @@ from tabbench.results.selection import ALL_LABELS, RAW
 
 @dataclass(frozen=True)
 class Experiment:
-    """What a record does not tell of its run: how its tables were named, read and split, and how it was tuned."""
+    """What a record does not say about its run: how tables were named, read and split, and how it was tuned."""
 
     data: tuple[str, ...]
     split_rule: str
     weights: frozenset[str]
-    """How training rows were weighted, by kinds of tasks: numbers as targets have no class weights."""
+    """How training rows were weighted, by kind of task: regression has no class weights."""
     options: tuple[str, ...]
     sampler: tuple[str, ...]
 
     @classmethod
     def of(cls, told: Mapping[str, Any]) -> Experiment | None:
-        """From the entries of an experiment; None if they are not understood."""
+        """Make it from the entries of an experiment; None if they cannot be understood."""
         try:
             rule = make_rule(**{name: told[name] for name in SPLIT_ENTRIES if name in told})
             weighting = Weighting(told.get("weights") or "", told.get("class_weights") == "balanced")
@@ -56,7 +56,7 @@ def experiments_of(root: Path) -> list[Experiment]:
 
 
 def repeat_command(row: Row, records: Sequence[Mapping[str, Any]], experiments: Sequence[Experiment] = ()) -> str:
-    """The command that makes the records of a row, as far as they and the experiments of their folder tell."""
+    """The command that makes the records of a row, as far as they and the folder's experiments show it."""
     names = list(dict.fromkeys(str(record["data"]) for record in records))
     group = row.group
     fitting = [each for each in experiments if each.split_rule == group.split_rule and group.weights in each.weights]
@@ -79,13 +79,13 @@ def repeat_command(row: Row, records: Sequence[Mapping[str, Any]], experiments: 
     words += ["--metric", group.main_metric] if group.main_metric else []
     words += run.options if run is not None else ()
     for setting in setting_words(row.variant):
-        if setting != f"{row.ssl.removeprefix(f'{UNTRAINED}:')}.probe=never":  # told by --probe
+        if setting != f"{row.ssl.removeprefix(f'{UNTRAINED}:')}.probe=never":  # given by --probe
             words += ["--set", setting]
     return shlex.join(words)
 
 
 def _labels(row: Row, records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """How many labels there were, and which of them chose: their defaults depend on what else was in the run."""
+    """Options for the number of labels, and for which labels choose weights: defaults depend on the rest of the run."""
     probe = records[0]["probe"] if records else None
     if row.labels == ALL_LABELS:
         return ["--probe", probe] if probe else []

@@ -1,4 +1,4 @@
-"""The frame of a page: styles and scripts inside, nothing from elsewhere."""
+"""The frame of a page, with styles and scripts inside and nothing loaded from elsewhere."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def document(title: str, body: str, data: Any, sections: Sequence[tuple[str, str
     """A whole page.
 
     Args:
-        title: of the window.
-        body: what is on the page.
-        data: what the script draws.
-        sections: anchors and names for the bar on top.
-        home: a link of the bar's name, on a site of several pages.
+        title: title of the window.
+        body: content of the page.
+        data: data that the script draws.
+        sections: anchors and names for the navigation bar.
+        home: link behind the bar's name, on a site of several pages.
     """
     style = (ASSETS / "page.css").read_text(encoding="utf-8")
     script = '"use strict";\n' + "".join((ASSETS / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    # Even if some text escaped our escaping, the browser would run no other script and load nothing.
+    # Even if some text were not escaped, the browser would run no other script and load nothing.
     policy = (
         f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; img-src data:; base-uri 'none'"
     )
@@ -55,7 +55,7 @@ def document(title: str, body: str, data: Any, sections: Sequence[tuple[str, str
 
 
 def embedded(data: Any) -> str:
-    """JSON within a script element: no text of it can end the element or begin a comment."""
+    """JSON for a script element; no text in it can end the element or begin a comment."""
     text = json.dumps(json_values(data), allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
@@ -70,7 +70,7 @@ def section(anchor: str, title: str, body: str, lead: str = "", *, hidden: bool 
 
 
 def board_section(label: str, table: ScoreTable) -> str:
-    """The main table: plain, with all its notes, until the script draws it and writes shorter ones."""
+    """The main table, plain and with all its notes, until the script draws it with shorter notes."""
     return (
         '<div id="controls" class="controls" role="group" aria-label="Choose what the table shows"></div>'
         '<p id="status" class="soft" role="status"></p>'
@@ -81,5 +81,5 @@ def board_section(label: str, table: ScoreTable) -> str:
 
 
 def chart(anchor: str, title: str, lead: str) -> str:
-    """A part that the script fills; without script it is not shown."""
+    """A part that the script fills; it is hidden without the script."""
     return section(anchor, title, f'<div data-chart="{anchor}"></div>', lead, hidden=True)

@@ -1,4 +1,4 @@
-"""The part of a page that needs no script: what the results stand on, how to repeat them, and what went wrong."""
+"""The part of a page that needs no script: the evidence for results, how to repeat them, and what went wrong."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tabbench.results.score_table import Row, ScoreTable
 from tabbench.results.selection import failure_reason, row_of
 
 TRACEBACK = 4000
-"""Characters of a traceback that are shown; the end tells most."""
+"""Characters of a traceback to show, from its end, which says most."""
 FAILURES = 100
-"""Kinds of failures that are shown."""
+"""How many kinds of failures to show."""
 Records = Sequence[Mapping[str, Any]]
 
 
 def table_of(headers: Sequence[str], lines: Iterable[Sequence[str]], caption: str = "") -> str:
-    """A plain table that scrolls by itself where the screen is narrow."""
+    """A plain table that scrolls on its own on a narrow screen."""
     head = "".join(f'<th scope="col">{escape(header)}</th>' for header in headers)
     body = "".join("<tr>" + "".join(f"<td>{escape(text)}</td>" for text in line) + "</tr>" for line in lines)
     title = f"<caption>{escape(caption)}</caption>" if caption else ""
@@ -38,7 +38,7 @@ def table_of(headers: Sequence[str], lines: Iterable[Sequence[str]], caption: st
 
 
 def published_section(compared: Sequence[PublishedComparison]) -> str:
-    """Our figures beside published ones, where both have a cell."""
+    """Our figures next to published ones, where both have a cell."""
     blocks = []
     for made in compared:
         grid = compared_grid(made, brief=True)
@@ -98,7 +98,7 @@ def rows_section(table: ScoreTable, records: Records, experiments: Sequence[Expe
     parts = []
     for row in table.rows:
         name = (row.ssl, row.model, row.variant, *row.budget, row.protocol, *row.group[1:])
-        if name in shown:  # a raw row stands in the group of each protocol
+        if name in shown:  # a raw row is in the group of each protocol
             continue
         shown.add(name)
         parts.append(_row_details(row, by_row.get(name, []), experiments, settings))
@@ -148,7 +148,7 @@ def _settings(record: Mapping[str, Any]) -> str:
 
 
 def _evidence(records: Records) -> str:
-    """One record for each dataset: what it was made of, and what came out."""
+    """One record for each dataset: its inputs and its result."""
     seen: dict[str, Mapping[str, Any]] = {}
     for record in records:
         seen.setdefault(str(record["data"]), record)
@@ -174,13 +174,13 @@ def data_section(records: Records) -> str:
 
 
 def notes_section(notes: Mapping[str, Sequence[str]]) -> str:
-    """What records say of their tables and splits."""
+    """Notes of the records on their tables and splits."""
     lines = [f"<li><b>{escape(name)}</b>: {escape(note)}</li>" for name, told in notes.items() for note in told[:20]]
     return f"<h3>Notes on the datasets</h3><ul>{''.join(lines)}</ul>" if lines else ""
 
 
 def environment_section(records: Records) -> str:
-    """Machines and versions; equal ones are told once."""
+    """Machines and versions, each listed once."""
     found: dict[str, int] = {}
     for record in records:
         about = json.loads(record["environment"] or "{}")
@@ -198,7 +198,7 @@ def environment_section(records: Records) -> str:
 
 
 def experiments_section(folder: Path) -> str:
-    """The experiments that were run here, as they were resolved."""
+    """The resolved experiments that were run here."""
     blocks = []
     for path in sorted(folder.glob("*.json"))[:50]:
         try:

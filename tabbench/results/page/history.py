@@ -1,4 +1,4 @@
-"""How results came about: curves of every training, and the history of every search."""
+"""How results were made: the curves of every training, and the history of every search."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tabbench.results.page.views import PageData, short
 from tabbench.results.score_table import LOWER_IS_BETTER
 
 POINTS = 60
-"""Of a curve on a page; longer ones are thinned."""
+"""Most points of a curve on a page; longer curves are thinned."""
 CURVE_SETS = 500
-"""How many trainings a page shows; one split and seed of each row and dataset at most."""
+"""How many trainings a page shows; at most one split and seed of each row and dataset."""
 STUDIES = 300
 """How many searches a page shows."""
 
@@ -73,7 +73,7 @@ def _is_number(value: object) -> bool:
 def tuning_history(trials: Sequence[Mapping[str, Any]], records: Sequence[Mapping[str, Any]]) -> PageData:
     """The trials of each study: [number, value, status]; trial 0 has the default settings.
 
-    A search makes something larger; what it makes smaller, such as an error, is stored with a minus and shown without.
+    A search maximises. A value to minimise, such as an error, is stored with a minus sign and shown without it.
     """
     roles: dict[str, tuple[str, Mapping[str, Any]]] = {}
     for record in records:

@@ -15,7 +15,7 @@ from tabbench.results.writing import write_file
 
 NAMES = {"kl": "KL divergence", "effective_rank": "effective rank", "token_variance": "variance of tokens",
          "probe": "linear probe"}  # fmt: skip
-"""How metrics are called where their names do not tell."""
+"""Labels of metrics whose names are not clear."""
 
 
 def make_inspection_page(one: InspectionShape) -> str:
@@ -41,7 +41,7 @@ def _change(values: list[float | None], last: int) -> str:
 
 
 def _numbers(metrics: dict[str, list[Any]]) -> str:
-    """The curves as a table, for readers without script."""
+    """The curves as a table, for readers without JavaScript."""
     lines = [
         ["-" if value is None else f"{value:.4g}" for value in line] for line in zip(*metrics.values(), strict=True)
     ]
@@ -62,6 +62,6 @@ def _features(one: InspectionShape) -> str:
 
 
 def keep_inspection(store: Store, one: InspectionShape) -> None:
-    """Leave an inspection in a results folder, for its report; a newer one of the same pair replaces it."""
+    """Store an inspection in a results folder for its report; it replaces an older one of the same pair."""
     name = re.sub(r"[^\w.-]", "_", f"{one['ssl']}-{one['data']}")[:120]
     write_file(store.folder("inspections") / f"{name}.json", json.dumps(one, allow_nan=False))

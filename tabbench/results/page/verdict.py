@@ -16,7 +16,7 @@ from tabbench.results.selection import ALL_LABELS, FROZEN, RAW
 from tabbench.results.statistics import Gain, summarise_gains
 
 SHOWN = 3
-"""Methods whose sentence is seen at once."""
+"""How many methods' sentences are visible at once."""
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,13 @@ class Conclusion:
     headline: str
     sentences: list[str]
     more: list[str]
-    """On other methods, protocols and numbers of labels."""
+    """Sentences on other methods, protocols and numbers of labels."""
     limits: list[str]
     """Limits to keep in mind."""
 
 
 def make_verdict(table: ScoreTable, gains: GainTable) -> Conclusion:
-    """From the rank table with intervals and the gains of the same records."""
+    """Make the verdict from the rank table with intervals and the gains of the same records."""
     if not table.rows:
         lost = sum(int(item.get("records", 1)) for item in table.left_out if {"key", "records"} & item.keys())
         none = f"No result can be shown: {_all(lost)} left out." if lost else "No results to show yet."
@@ -47,7 +47,7 @@ def make_verdict(table: ScoreTable, gains: GainTable) -> Conclusion:
 
 
 def tell(gains: GainTable) -> list[str]:
-    """The same in lines for a terminal: the headline, and a sentence for each method; none without a method."""
+    """The verdict as lines for a terminal: the headline and a sentence for each method; empty without a method."""
     methods = [row for row in gains.rows if not row.is_control]
     alike = SharedSettings([row.row for row in gains.rows])
     return [_headline(methods), *(_method(rows, gains, alike) for rows in _bundles(methods))] if methods else []
@@ -114,7 +114,7 @@ def _listed(parts: Sequence[str]) -> str:
 
 
 def name_of(row: Row, settings: SharedSettings | None = None) -> str:
-    """``tjepa + mlp``, with what is unusual about it; settings that all its like share are left out, if given."""
+    """``tjepa + mlp``, with what is unusual about it, but without the shared ``settings``, if given."""
     unusual = [row.protocol] if row.protocol not in (FROZEN, "raw") else []
     unusual += [f"{row.labels} labels"] if row.labels != ALL_LABELS else []
     tag = row.variant if settings is None else settings.tag(row.variant, row.ssl)
@@ -148,7 +148,7 @@ def _leader(table: ScoreTable, alike: SharedSettings) -> str:
 
 
 def _best(table: ScoreTable) -> str:
-    """What the best row has: on one dataset a score says more than a rank."""
+    """What to call the best row's value: on one dataset a score says more than a rank."""
     if len(table.datasets) > 1:
         return "Best average rank"
     unit = table.units[table.datasets[0]]
@@ -160,7 +160,7 @@ def _value(row: Row, table: ScoreTable) -> str:
 
 
 def _method(rows: Sequence[GainRow], gains: GainTable, alike: SharedSettings) -> str:
-    """A method with one model or several, within a group: where it helps, by how much, and what training adds."""
+    """A sentence on a method with its models in a group: where it helps, by how much, and what training adds."""
     row = rows[0].row
     cells = [(each, name, gain) for each in rows for name, cell in each.cells.items() if (gain := cell.to_none)]
     unusual = [row.protocol] if row.protocol != FROZEN else []
@@ -229,7 +229,7 @@ def _size(found: Sequence[Gain], units: set[str], percent: float | None, helped:
 
 
 def _explained(cells: Sequence[tuple[GainRow, str, Gain]], gains: GainTable) -> str:
-    """How much of a gain the encoder has before it is trained, where both were run."""
+    """How much of a gain the untrained encoder already has, where both were run."""
     places = {(other.row.ssl, other.row.model, other.row.variant, other.row.group, other.row.budget): other
               for other in gains.rows if other.is_control}  # fmt: skip
     trained, before = [], []

@@ -1,4 +1,4 @@
-"""What the script of a page draws, as JSON: one view for each fidelity, with all metrics, gains and statistics."""
+"""The data that a page's script draws, as JSON: one view per fidelity, with all metrics, gains and statistics."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WIN_ROWS = 24
 
 
 def short(value: float | None, digits: int = DIGITS) -> float | None:
-    """A number with as many digits as a chart can show."""
+    """Round a number to as many digits as a chart can show."""
     return None if value is None else float(f"{value:.{digits}g}")
 
 
@@ -62,16 +62,16 @@ def group_title(group: Group) -> str:
 
 
 PageData = dict[str, Any]
-"""What the script of a page reads: JSON, of short keys and lists, because there is much of it."""
+"""The data that a page's script reads: JSON with short keys and lists, because there is a lot of it."""
 
 
 def make_view(selection: Selection, table: ScoreTable, *, compared: bool = True) -> PageData:
-    """Everything of one fidelity.
+    """Everything about one fidelity.
 
     Args:
         selection: its records.
         table: their rank table with intervals, which gives the order of all lists.
-        compared: with statistics of rows over datasets, which take the longest; a page need not show them.
+        compared: whether to add statistics over datasets, which take longest; not every page shows them.
     """
     order = {_identity(row): number for number, row in enumerate(table.rows)}
     groups = table.groups
@@ -124,13 +124,13 @@ def _dataset(table: ScoreTable, name: str) -> PageData:
 
 
 def _range(metric: str) -> list[float | None]:
-    """The least and the most that a score can be; None for no limit."""
+    """The lowest and highest possible score; None for no limit."""
     least, most = POSITIVE if metric == "time" else RANGES.get(metric, (-math.inf, math.inf))
     return [end if math.isfinite(end) else None for end in (least, most)]
 
 
 def dataset_counts(table: ScoreTable, name: str) -> dict[str, int]:
-    """Counts of rows of a dataset, as the record with the most labels has them."""
+    """Row counts of a dataset, from the record with the most labels."""
     texts = {text for row in table.rows if (text := row.cells[name].counts)}
     found: list[dict[str, int]] = [json.loads(text) for text in texts]
     return max(found, key=lambda counts: counts.get("train") or 0, default={})
@@ -181,7 +181,7 @@ def _cells(made: ScoreTable, order: Mapping[tuple[Any, ...], int], datasets: Seq
 
 
 def _halves(cells: Sequence[Cell]) -> list[float | None]:
-    """Half the width of each cell's 95 % interval; all at once, because a page has thousands."""
+    """Half the width of each cell's 95 % interval, computed at once because a page has thousands."""
     import numpy as np
 
     means = [cell.split_means for cell in cells]
@@ -218,7 +218,7 @@ def _gain(gain: Gain | None) -> list[Any] | int:
 
 
 def _statistics(table: ScoreTable, times: ScoreTable, group: Group) -> PageData:
-    """What is said of a group over its datasets; rows by their numbers in the table."""
+    """Statistics of a group over its datasets; rows are given by their numbers in the table."""
     numbers = [number for number, row in enumerate(table.rows) if row.group == group]
     rows = [table.rows[number] for number in numbers]
     scores = scores_of(rows, table.units)
@@ -249,7 +249,7 @@ def _difference(tested: Any, numbers: Sequence[int]) -> PageData:
 
 
 def _wins(scores: Scores[int], numbers: Sequence[int], rows: Sequence[Row]) -> PageData:
-    """Who beats whom on how many datasets: of the best rows, if there are many."""
+    """Who beats whom on how many datasets; only the best rows if there are many."""
     best = sorted(scores.rows, key=lambda place: rows[place].average_rank or len(rows))[:WIN_ROWS]
     several = any(len(here.starts) > 1 for here in scores.by_dataset.values())
     matrix = win_matrix(scores.select(best), epsilon=None if several else 0.0)

@@ -1,10 +1,10 @@
 """Statistics of test scores: pure functions on values, without I/O.
 
-Start with :meth:`Scores.collect`. What the rest of the package promises about every comparison:
+Start with :meth:`Scores.collect`. The package promises this about every comparison:
 
 - Rows are compared on the (split, seed) places that they share. Seeds are averaged within a split first, so the split
-  is the unit of repetition. Where there is one split, an interval is not estimable and its ends are None.
-- A dataset weighs 1, however many splits it has.
+  is the unit of repetition. With one split, an interval is not estimable and its ends are None.
+- Each dataset has weight 1, however many splits it has.
 - Better is positive in differences and 1 is the best rank, for metrics of either direction.
 - A score that is not finite makes its cell missing: it is never averaged away.
 

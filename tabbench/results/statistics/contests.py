@@ -14,7 +14,7 @@ from tabbench.results.statistics.scores import DIGITS, DatasetScores, Floats, R,
 from tabbench.results.statistics.significance import relative_differences
 
 ELO = 400 / np.log(10)
-"""Points of a factor e in the odds: 400 points are odds of 10 to 1."""
+"""Points for a factor of e in the odds: 400 points mean odds of 10 to 1."""
 CENTER = 1000.0
 
 
@@ -29,7 +29,7 @@ class Tally:
 
     @property
     def rate(self) -> float | None:
-        """Share of decided datasets that were won, a tie being half a win; None if all are undecided."""
+        """Share of decided datasets that were won, with a tie as half a win; None if all are undecided."""
         decided = self.wins + self.ties + self.losses
         return (self.wins + self.ties / 2) / decided if decided else None
 
@@ -53,7 +53,7 @@ class WinMatrix(Generic[R]):
 
 @dataclass(frozen=True)
 class Rating:
-    """Strength on the Elo scale: 400 points more are odds of 10 to 1 to be better on a dataset."""
+    """Strength on the Elo scale: 400 points more mean odds of 10 to 1 of being better on a dataset."""
 
     elo: float | None
     """None for a row without a game."""
@@ -63,7 +63,7 @@ class Rating:
 
 
 def win_matrix(scores: Scores[R], *, epsilon: float | None = None, level: float = 0.95) -> WinMatrix[R]:
-    """Each ordered pair of rows: on how many datasets the first wins, ties and loses.
+    """Count, for each ordered pair of rows, on how many datasets the first wins, ties and loses.
 
     Args:
         scores: each pair is compared on the places that both rows have.
@@ -89,15 +89,15 @@ def win_matrix(scores: Scores[R], *, epsilon: float | None = None, level: float 
 def rate_rows(
     scores: Scores[R], *, anchor: R | None = None, resamples: int = 1000, level: float = 0.95, seed: int = 0
 ) -> dict[R, Rating]:
-    """Ratings by the model of Bradley and Terry (1952), with intervals by the bootstrap of :func:`rank_rows`.
+    """Rate rows with the model of Bradley and Terry (1952); intervals come from the bootstrap of :func:`rank_rows`.
 
-    Every dataset is one game between each two rows that have a score: the better mean wins, equal means draw. Each row
-    also has one virtual draw, spread evenly over the others; without it a row that wins everything would be infinitely
-    strong. With few datasets ratings therefore keep near the centre.
+    Every dataset is one game between each pair of rows that have a score: the better mean wins, equal means draw. Each
+    row also has one virtual draw, spread evenly over the others; without it, a row that wins everything would be
+    infinitely strong. With few datasets, ratings therefore stay near the centre.
 
     Args:
         scores: rows are compared on shared places.
-        anchor: the row that has 1000 points; by default the mean of all rows has.
+        anchor: the row that gets 1000 points; by default the mean of all rows does.
         resamples: how many bootstrap samples.
         level: of the interval.
         seed: of the bootstrap.

@@ -30,7 +30,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Gain(Interval):
-    """What a method adds to a control on one dataset, in the metric's unit, better being positive."""
+    """What a method adds to a control on one dataset, in the metric's unit; positive is better."""
 
     verdict: Verdict
     percent: float | None
@@ -71,10 +71,10 @@ def paired_gain(
     Splits of one table share training rows, so it is somewhat too narrow (Nadeau and Bengio, 2003); it says nothing
     about other tables.
 
-    - ``helps`` or ``hurts`` if the interval lies above or below 0; ``not shown`` if it holds 0, its ends included.
+    - ``helps`` or ``hurts`` if the interval lies above or below 0; ``not shown`` if it contains 0, even at an end.
     - One split: ``low`` and ``high`` are None, the verdict is ``not estimable``.
     - No shared place, or a score on one that is not finite: ``mean`` is None too.
-    - The same difference in all splits: the interval is that one number, as the formula has it. Differences below the
+    - The same difference in all splits: the interval is that one number, as the formula says. Differences below the
       rounding error of the scores are 0, so rounding alone never helps or hurts.
     """
     pair = DatasetScores.of([method, control], lower_is_better)
@@ -88,7 +88,7 @@ def gains(scores: Scores[R], row: R, control: R, *, level: float = 0.95) -> dict
 
 
 def summarise_gains(found: Iterable[Gain]) -> GainSummary:
-    """Count the verdicts of one gain for each dataset, and average their size; a dataset weighs 1."""
+    """Count the verdicts of one gain per dataset, and average their size; each dataset has weight 1."""
     found = list(found)
     verdicts = Counter(gain.verdict for gain in found)
     percents = [gain.percent for gain in found if gain.percent is not None]
@@ -102,7 +102,7 @@ def summarise_gains(found: Iterable[Gain]) -> GainSummary:
 
 
 def share_explained(to_none: Gain, to_untrained: Gain) -> float | None:
-    """Which share of a method's gain over raw features its untrained encoder has already; None without a gain.
+    """The share of a method's gain over raw features that its untrained encoder already has; None without a gain.
 
     Below 0 if the untrained encoder is worse than raw features, above 1 if it is better than the trained one.
     """
@@ -112,7 +112,7 @@ def share_explained(to_none: Gain, to_untrained: Gain) -> float | None:
 
 
 def paired_means(here: DatasetScores, index: int) -> tuple[Floats, Floats, Flags]:
-    """A row beside every other on the places that both have.
+    """Pair a row with every other row on the places that both have.
 
     Returns:
         (rows, splits) the row's means, (rows, splits) the others' means, NaN in splits where nothing is shared, and
@@ -128,14 +128,14 @@ def paired_means(here: DatasetScores, index: int) -> tuple[Floats, Floats, Flags
 
 
 def paired_differences(here: DatasetScores, own: Floats, others: Floats) -> Floats:
-    """(rows, splits): how much better one's own means are; 0 where rounding alone makes a difference."""
+    """(rows, splits): how much better the row's own means are; 0 where only rounding makes a difference."""
     differences = others - own if here.lower_is_better else own - others
     rounding = 10.0**-DIGITS * np.maximum(np.abs(own), np.abs(others))
     return np.where(np.abs(differences) <= rounding, 0.0, differences)
 
 
 def t_intervals(samples: Floats, level: float) -> tuple[Floats, Floats]:
-    """The mean of each line of ``samples`` without its NaNs, and half the width of its t interval.
+    """The mean of each row of ``samples``, ignoring NaNs, and half the width of its t interval.
 
     NaN where not estimable: the mean of nothing, the width of fewer than two samples.
     """

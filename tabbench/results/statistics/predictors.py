@@ -1,4 +1,4 @@
-"""Which score of an encoder, known without labels, goes with its downstream performance? On values, without I/O."""
+"""Which label-free score of an encoder predicts its downstream performance? Works on values, without I/O."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tabbench.results.statistics.scores import Floats
 
 FEWEST = 3
-"""Encoders that must be comparable before their order says anything."""
+"""Fewest comparable encoders whose order says anything."""
 SHUFFLES = 1000
 
 
@@ -24,10 +24,10 @@ class Judged:
     split: Hashable
     """Encoders are compared within a dataset and split."""
     reader: Hashable
-    """What reads the encoder: a model with its protocol and labels, or the probe."""
+    """What is trained on the encoder: a model with its protocol and labels, or the probe."""
     encoder: Hashable
     family: str
-    """The method. Some scores can be compared within one method only."""
+    """The method. Some scores can be compared only within one method."""
     scores: Mapping[str, float | None]
     quality: float
     """Higher is better."""
@@ -35,7 +35,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class RatedScore:
-    """How the order of encoders by one score agrees with their order by downstream performance."""
+    """How well the order of encoders by one score agrees with their order by downstream performance."""
 
     score: str
     tau: float
@@ -80,7 +80,7 @@ def rate_predictors(
 
     Args:
         judged: encoders with their scores.
-        within_family: scores that can be compared within one method only.
+        within_family: scores that can be compared only within one method.
         shuffles: how often scores are shuffled among the encoders of a split. All readers of an encoder see the same
             shuffle, since their results depend on each other.
         seed: of the shuffles.
@@ -91,7 +91,7 @@ def rate_predictors(
 
 
 def hold_out(predictors: Sequence[RatedScore]) -> list[HeldOut]:
-    """For each table: the score that agrees most on the other tables, and how it does here."""
+    """For each table, the score that agrees most on the other tables, and how well it does here."""
     held = []
     for dataset in dict.fromkeys(name for each in predictors for name in each.by_dataset):
         elsewhere = [(tau, each) for each in predictors if (tau := each.without(dataset)) is not None]

@@ -37,11 +37,11 @@ class Ranking(Generic[R]):
     critical_difference: float | None
     """Average ranks that are further apart than this differ; None if not estimable."""
     criterion: str
-    """What it means to share a letter, or why there are no letters; empty if they were not asked for."""
+    """What it means to share a letter, or why there are no letters; empty if they were not requested."""
 
 
 def rank_values(values: Sequence[float | None], ties: Ties = "min", missing: Missing = "last") -> list[float | None]:
-    """Ranks from 1 for the smallest; None (or NaN) is missing: behind all others, or without a rank."""
+    """Ranks, with 1 for the smallest. Missing values (None or NaN) rank last, or get no rank."""
     array = np.array([np.nan if value is None else value for value in values], dtype=float)
     return [None if np.isnan(rank) else rank for rank in rank_array(array, ties, missing).tolist()]
 
@@ -77,12 +77,12 @@ def rank_rows(
 ) -> Ranking[R]:
     """Average ranks with percentile intervals and rank groups, by bootstrap over datasets and splits.
 
-    With ``resamples=0`` there are ranks only, at once and without scipy.
+    With ``resamples=0`` there are only ranks, without scipy and at once.
 
     Each resample draws as many datasets as there are, with replacement, and for each drawn dataset as many of its
     splits as it has. Rows are ranked on the means of the drawn splits, all on the same draws, and ranks are averaged
-    over the drawn datasets. An interval is widened, if need be, to hold the rank itself: resampled splits mix up close
-    rows, so resampled ranks tend to the middle. With one dataset, intervals and groups speak of its splits only.
+    over the drawn datasets. If needed, an interval is widened to include the rank itself: resampled splits mix up close
+    rows, so resampled ranks tend to the middle. With one dataset, intervals and groups describe only its splits.
     Percentiles of few datasets are too narrow; :func:`expanded_level` makes up for that.
 
     Groups: two rows share a letter unless their average ranks are further apart than one critical difference. That is
@@ -114,7 +114,7 @@ def rank_rows(
 
 
 def runs_within(ordered: Floats, difference: float) -> list[tuple[int, int]]:
-    """Begin and end of the longest runs of ordered values within one difference; no run lies within another."""
+    """Start and end of the longest runs of sorted values within one difference; no run lies inside another."""
     runs = []
     end = 0
     for first in range(len(ordered)):
@@ -156,7 +156,7 @@ def expanded_level(scores: Scores[R], level: float) -> float:
 
 
 def percentile_interval(point: Floats, resampled: Floats, level: float) -> tuple[Floats, Floats]:
-    """The percentile interval of each column of ``resampled``, widened to hold the point."""
+    """The percentile interval of each column of ``resampled``, widened to include the point."""
     low, high = np.full(len(point), np.nan), np.full(len(point), np.nan)
     there = ~np.isnan(resampled).all(axis=0) & ~np.isnan(point)
     tail = (1 - level) / 2
@@ -205,7 +205,7 @@ def _letter(number: int) -> str:
 
 
 def _mean_of_present(values: Floats) -> Floats:
-    """Means over the first axis without NaNs; NaN if there is nothing else."""
+    """Means over the first axis, ignoring NaNs; NaN if there is nothing else."""
     counts = np.sum(~np.isnan(values), axis=0)
     means = np.divide(np.nansum(values, axis=0), counts, out=np.full(counts.shape, np.nan), where=counts > 0)
     return np.asarray(means)

@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 DIGITS = 12
-"""Digits that count in a comparison: the order of a sum decides those behind them."""
+"""Digits that count in a comparison; later digits depend on the order of a sum."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class DatasetScores:
 
     @classmethod
     def of(cls, rows: Sequence[Mapping[Place, float]], lower_is_better: bool) -> DatasetScores:
-        """From one mapping of places to scores for each row."""
+        """Make it from one mapping of places to scores for each row."""
         places = tuple(sorted({place for row in rows for place in row}))
         column = {place: index for index, place in enumerate(places)}
         values = np.full((len(rows), len(places)), np.nan)
@@ -59,7 +59,7 @@ class DatasetScores:
         return np.flatnonzero(np.r_[True, splits[1:] != splits[:-1]][: len(splits)])
 
     def shared(self) -> DatasetScores:
-        """Only the places that all rows have, apart from rows without any score."""
+        """Only the places that all rows have, ignoring rows without any score."""
         keep = np.asarray(self.present[self.has_scores].all(axis=0))
         places = tuple(place for place, kept in zip(self.places, keep, strict=True) if kept)
         return DatasetScores(places, self.values[:, keep], self.present[:, keep], self.lower_is_better)
@@ -73,11 +73,11 @@ class DatasetScores:
         return np.add.reduceat(values, self.starts, axis=1) / np.diff(self.starts, append=len(self.places))
 
     def errors(self, scores: Floats) -> Floats:
-        """Scores as errors: themselves if lower is better, else their distance to 1, the best score there is."""
+        """Scores as errors: unchanged if lower is better, else their distance to 1, the best possible score."""
         return scores if self.lower_is_better else 1.0 - scores
 
     def losses(self, scores: Floats) -> Floats:
-        """Scores as numbers of which the smaller is better, rounded so that equal scores are equal numbers."""
+        """Scores as numbers where smaller is better, rounded so that equal scores are equal numbers."""
         scale = float(np.max(np.abs(self.values), initial=0.0, where=~np.isnan(self.values))) or 1.0
         return np.asarray(np.round((scores if self.lower_is_better else -scores) / scale, DIGITS), dtype=float)
 

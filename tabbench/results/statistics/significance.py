@@ -17,12 +17,12 @@ from tabbench.results.statistics.ranking import rank_array, runs_within
 from tabbench.results.statistics.scores import DatasetScores, Floats, R, Scores
 
 ENOUGH_DATASETS = 10
-"""Below this, the chi-square approximation of Friedman's statistic is poor and the tests have next to no power."""
+"""Below this, the chi-square approximation of Friedman's statistic is poor and the tests have almost no power."""
 
 
 @dataclass(frozen=True)
 class CannotTest:
-    """There is no test, and why."""
+    """Says why there is no test."""
 
     reason: str
     datasets: int
@@ -55,7 +55,7 @@ def friedman(scores: Scores[R], *, level: float = 0.95) -> Friedman[R] | CannotT
     """
     complete = _complete(scores.shared())
     if len(scores.rows) < 2:
-        return CannotTest(f"A test compares two rows or more; here: {len(scores.rows)}.", len(complete))
+        return CannotTest(f"A test needs at least two rows; here: {len(scores.rows)}.", len(complete))
     if len(complete) < ENOUGH_DATASETS:
         reason = f"A test needs {ENOUGH_DATASETS} datasets on which every row has a score; here: {len(complete)}."
         return CannotTest(reason, len(complete))
@@ -91,7 +91,7 @@ def wilcoxon(differences: Sequence[float] | Floats) -> float:
     """The two-sided p-value of Wilcoxon's signed-rank test.
 
     Exact for any number of ties: all signs are equally likely, so the distribution of the rank sum follows by adding
-    one rank after the other. Differences of 0 are left out; if nothing else is there, the p-value is 1.
+    one rank after the other. Differences of 0 are left out; if nothing is left, the p-value is 1.
     """
     values = np.asarray(differences, dtype=float)
     values = values[values != 0]

@@ -13,10 +13,10 @@ from tabbench.results.statistics.scores import DatasetScores, Place, R, Scores
 
 @dataclass(frozen=True)
 class Improvability:
-    """By how many percent the best row's error is below this row's: 0 for the best, below 100 unless it is perfect."""
+    """How far the best row's error is below this row's, in percent: 0 for the best row, 100 if the best is perfect."""
 
     mean: float | None
-    """Over the datasets where the row has a score; None if there is none."""
+    """Mean over the datasets on which the row has a score; None if there is none."""
     by_dataset: Mapping[str, float]
 
 
@@ -28,7 +28,7 @@ class LabelEquivalence:
     """``at most``: the smallest measured budget is enough. ``more than``: the largest is not."""
     labels: float
     total: int
-    """Labels that there are."""
+    """Number of labels in the dataset."""
 
     def __str__(self) -> str:
         if self.relation == "more than" and self.labels >= self.total:
@@ -82,14 +82,14 @@ def label_equivalence(
 ) -> LabelEquivalence | None:
     """How many labels raw features need to reach a method's score, on one dataset with one model.
 
-    The first crossing of the raw curve, by linear interpolation between measured budgets over the logarithm of the
-    number of labels: budgets are spaced by factors, and learning curves are much straighter there. Only places that the
-    method and all budgets share count. None without such a place, or with a score that is not finite.
+    This is the first crossing of the raw curve, interpolated linearly between measured budgets over the logarithm of
+    the number of labels: budgets are spaced by factors, and learning curves are much straighter there. Only places that
+    the method and all budgets share count. None without such a place, or with a score that is not finite.
 
     Args:
         method: the method's scores with few labels.
         raw: scores on raw features by number of labels.
-        total: how many labels there are.
+        total: number of labels in the dataset.
         lower_is_better: the direction of the metric.
     """
     budgets = sorted(budget for budget, scores in raw.items() if scores)

@@ -57,7 +57,7 @@ def test_a_wrong_checksum_is_final_and_the_error_says_what_to_do(
     message = str(caught.value)
     assert served.arff_requests == 3
     assert not any(path.endswith(".pq") for path in served.requests), "a file without any checksum is no way out"
-    assert "the checksum of the download is wrong. On a machine with a network" in message
+    assert "the checksum of the download is wrong. On a machine with network access" in message
     assert "`tabbench data import toy FILE --target class`" in message
     assert "\n" not in message
     assert find_cached("toy") is None
@@ -78,7 +78,7 @@ def test_an_outage_of_one_kind_of_file_leads_to_the_other_which_gives_the_same_t
     with serve(served):
         [manifest] = resolve_data("toy", registry)
     assert manifest.source.endswith("parquet")
-    assert manifest.notes == ("downloaded without a checksum to compare with",)
+    assert manifest.notes == ("downloaded without a checksum, so the file could not be verified",)
     assert import_as_toy(frame).key == manifest.key
 
 

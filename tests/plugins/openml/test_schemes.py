@@ -206,7 +206,7 @@ def test_suites_go_by_the_names_of_papers(whole: Registry) -> None:
             r"OpenML 63 \(standin\) names no target: write openml:63:TARGET with one of width, colour, count",
         ),
         ("openml:61:clas", r"OpenML 61 \(standin\) has no column 'clas'. Did you mean: class\? Its columns: width, "),
-        ("openml/t/9", "task 9 is a Clustering: only classification and regression can be run"),
+        ("openml/t/9", "task 9 is a Clustering: only classification and regression tasks can be run"),
         ("openml:64", r"dataset 64 \(standin\) is sparse, which tabbench cannot read"),
         ("openml:65", "the dataset with the id 65 is private"),
     ],

@@ -35,7 +35,7 @@ def toy(**expected: Any) -> OpenMLDataset:
         ({"categorical": 0}, "2 categorical columns instead of 0"),
         ({"classes": 2}, "3 classes instead of 2"),
         ({"missing": 0}, "2 missing values instead of 0"),
-        ({"shares": (0.1, 0.2, 0.7)}, "classes have other shares"),
+        ({"shares": (0.1, 0.2, 0.7)}, "the class shares differ"),
     ],
 )
 def test_other_counts_than_expected_are_an_error(frame: pd.DataFrame, expected: dict[str, Any], message: str) -> None:
@@ -54,7 +54,7 @@ def test_a_file_with_fewer_rows_than_announced_is_refused(tmp_path: Path) -> Non
     file = tmp_path / "dataset.arff"
     file.write_text("@relation x\n@attribute a real\n@data\n1\n2\n")
     found = Download(file, "x", 1, "a", (Feature("a", True, ()),), frozenset(), rows=3)
-    with pytest.raises(DownloadFault, match="the file has 2 rows, the server says 3"):
+    with pytest.raises(DownloadFault, match="the file has 2 rows, but the server says 3"):
         read_table(found)
     assert read_table(replace(found, rows=2))["a"].tolist() == [1, 2]
 

@@ -77,7 +77,7 @@ def test_a_dataset_that_a_row_lacks_does_not_count() -> None:
 
 
 def test_one_row_is_nothing_to_compare() -> None:
-    assert friedman(board({"a": [0.5] * 12})) == CannotTest("A test compares two rows or more; here: 1.", 12)
+    assert friedman(board({"a": [0.5] * 12})) == CannotTest("A test needs at least two rows; here: 1.", 12)
 
 
 def test_rows_that_tie_everywhere_do_not_differ() -> None:
