@@ -3,11 +3,16 @@
 import time
 
 import pytest
+from harness import Bench
+from sklearn.linear_model import LogisticRegression
 
 from tabbench.context import Context
+from tabbench.contracts import Outcome
 from tabbench.experiment.payloads import Shape
-from tabbench.running.calibration import FEW, measure
-from tabbench.values import Labelled, Task
+from tabbench.running.calibration import FEW, make_labelled, measure
+from tabbench.running.forecast import PER_JOB, SEARCHED, Calibration, Forecast
+from tabbench.running.launch import make_launcher
+from tabbench.values import Labelled, Table, Task
 
 EPOCHS, EPOCH, SETUP = 50, 0.02, 0.8
 
@@ -32,4 +37,64 @@ def test_trainings_that_stop_early_are_not_counted_in_full() -> None:
     shape = Shape(rows=FEW, n_numeric=2, n_categorical=0, task="binary", n_classes=2)
     whole = measure(Slow(), shape, Context(), settings={"max_epochs": EPOCHS})
     early = measure(Slow(), shape, Context(), settings={"max_epochs": EPOCHS, "patience": 2})
-    assert early - SETUP == pytest.approx((whole - SETUP) * 8 / EPOCHS, rel=0.5)
+    assert early - SETUP == pytest.approx((whole - SETUP) * 6 / EPOCHS, rel=0.5)
+
+
+def test_a_training_that_is_cut_off_is_judged_by_what_it_did() -> None:
+    shape = Shape(rows=FEW, n_numeric=2, n_categorical=0, task="binary", n_classes=2)
+    context = Context(deadline=time.monotonic() + SETUP + 2 * EPOCH)
+    assert measure(Slow(), shape, context, settings={}) == pytest.approx(SETUP + EPOCHS * EPOCH, rel=0.9)
+
+
+def test_made_up_labels_can_be_learnt_in_part() -> None:
+    shape = Shape(rows=1000, n_numeric=3, n_categorical=2, task="multiclass", n_classes=4)
+    train, test = make_labelled(1000, shape, 0), make_labelled(500, shape, 1)
+    assert isinstance(train.features, Table)
+    assert isinstance(test.features, Table)
+    model = LogisticRegression().fit(train.features.numeric, train.y)
+    assert 0.4 < model.score(test.features.numeric, test.y) < 0.95
+    assert set(train.y) == set(range(4))
+
+
+def test_each_training_is_measured_on_its_largest_table_first(bench: Bench) -> None:
+    plan = bench.plan(data=["wine", "diabetes"], ssl=["projection"], model=["nearest", "linear"], controls=["none"])
+    sparing = Calibration(plan, plan.steps.values(), sparingly=True)
+    every = Calibration(plan, plan.steps.values())
+    assert {step.payload.manifest.name for _, step in sparing.waiting.values()} == {"diabetes"}
+    assert len(every.waiting) == 2 * len(sparing.waiting)
+    assert [*every.waiting][-len(sparing.waiting) :] == [*sparing.waiting], "the next one is the last"
+
+
+def test_trials_are_expected_to_take_longer_than_the_defaults(bench: Bench) -> None:
+    plan = bench.plan(ssl=["none"], model=["linear"], controls=[], trials=4)
+    calibration = Calibration(plan, plan.steps.values())
+    tune, final = plan.steps.values()
+    measured = calibration._measurement(tune)
+    assert measured is not None
+    calibration.take(measured.key, Outcome("ok", {"seconds": 10.0}))
+    assert calibration.of_job(tune) == pytest.approx(PER_JOB + SEARCHED * 10.0)
+    assert calibration.of_job(final) == pytest.approx(PER_JOB + 10.0)
+
+
+def test_another_table_is_judged_by_the_same_pair(bench: Bench) -> None:
+    plan = bench.plan(data=["wine", "diabetes"], ssl=["projection"], model=["linear"], controls=["none"])
+    calibration = Calibration(plan, plan.steps.values())
+    fits = {(step.planned.ssl, step.planned.data): step for step in plan.records if step.planned is not None}
+    for ssl, seconds in (("none", 10.0), ("projection", 500.0)):
+        measured = calibration._measurement(fits[ssl, "diabetes"])
+        assert measured is not None
+        calibration.take(measured.key, Outcome("ok", {"seconds": seconds}))
+    raw, wide = (calibration.of_job(fits[ssl, "wine"]) for ssl in ("none", "projection"))
+    assert raw is not None
+    assert wide is not None
+    assert (wide - PER_JOB) == pytest.approx(50 * (raw - PER_JOB))
+    assert not calibration.is_measured(fits["none", "wine"])
+    assert calibration.is_measured(fits["none", "diabetes"])
+
+
+def test_a_run_of_few_jobs_is_not_measured(bench: Bench) -> None:
+    launcher = make_launcher(bench.registry, jobs=1)
+    few = bench.plan(data=["wine"], ssl=["projection"], model=["linear"])
+    many = bench.plan(data=["wine"], ssl=["projection"], model=["linear"], splits=10)
+    assert not Forecast(few, bench.store, launcher).calibration.waiting
+    assert len(Forecast(many, bench.store, launcher).calibration.waiting) == 3

@@ -7,7 +7,7 @@ from tabbench.contracts.job import Event
 from tabbench.data.cache import Manifest
 from tabbench.experiment.graph import Step
 from tabbench.experiment.payloads import Address, FitPayload, SplitChoice
-from tabbench.running.clock import BASE, Clock
+from tabbench.running.clock import BASE, DOUBT, OVERTIME, TRUST, Clock
 
 
 @dataclass
@@ -67,7 +67,7 @@ def test_before_anything_is_done_what_waits_is_judged_by_the_pace_of_what_runs()
     clock.progress(Event("a", 20, 100))
     clock.progress(Event("b", 25, 100))
     # a needs 50 s in all and b 40 s, so the three that wait need 45 s each.
-    assert clock.left() == pytest.approx(40.0 + 3 * 45.0 / 2)
+    assert clock.left() == pytest.approx((40.0 + 30.0 + 3 * 45.0) / 2)
 
 
 def test_trainings_that_stop_early_are_expected_to_do_so_again() -> None:
@@ -112,7 +112,7 @@ def test_a_first_training_that_stops_early_is_not_expected_to_take_all_its_epoch
     for epoch in (1, 2):
         watch.time += 10.0
         clock.progress(Event("a", epoch, 2000))
-    assert clock.left() == pytest.approx(62 * 10.0)  # four times the patience
+    assert clock.left() == pytest.approx(46 * 10.0)  # three times the patience
 
 
 def test_a_training_that_resumes_is_judged_by_its_pace_since_then() -> None:
@@ -135,14 +135,66 @@ def test_other_tables_count_by_their_size() -> None:
     assert clock.left() == pytest.approx(10.0 * (150_000 + BASE) / (15_000 + BASE))
 
 
-def test_what_was_known_before_counts_until_something_like_it_has_run_and_is_corrected() -> None:
+def test_what_was_known_before_is_corrected_by_what_has_run_the_more_the_longer_it_took() -> None:
     watch = Watch()
-    clock = Clock(watch, prior=lambda step: 100.0 if step.label in "ab" else 10.0)
-    first, second, other = fit("a", "mlp"), fit("b", "resnet"), fit("c", "linear")
+    clock = Clock(watch, prior=lambda step: {"wine": 100.0, "adult": 1000.0}[step.payload.manifest.name])
+    first, second, other = fit("a", "mlp"), fit("b", "resnet"), fit("c", "linear", "adult")
     clock.begin([first, second, other], 1)
-    assert clock.left() == pytest.approx(210.0)
+    assert clock.left() == pytest.approx(1200.0)
     run(clock, watch, first, 200.0, epochs=10, of=10)
-    assert clock.left() == pytest.approx(2 * 110.0), "all take twice as long as it was said"
+    by_role = (200.0 + DOUBT) / (100.0 + DOUBT)
+    by_model = (200.0 + DOUBT * by_role) / (100.0 + DOUBT)
+    by_pair = (200.0 + DOUBT * by_model) / (100.0 + DOUBT)
+    assert 1 < by_role < by_model < by_pair < TRUST, "the closer, the more it says"
+    assert clock.expected(other) == pytest.approx(1000.0 * by_role)
+    assert clock.expected(fit("d", "mlp", "adult")) == pytest.approx(1000.0 * by_pair)
+    assert clock.left() == pytest.approx(1100.0 * by_role)
+
+
+def test_a_prior_that_was_scaled_from_another_table_corrects_nothing() -> None:
+    watch = Watch()
+    clock = Clock(watch, prior=lambda step: 100.0, is_measured=lambda step: False)
+    first, second = fit("a", "mlp"), fit("b", "mlp", "adult")
+    clock.begin([first, second], 1)
+    run(clock, watch, first, 1.0, epochs=10, of=10)
+    assert clock.left() == pytest.approx(100.0)
+
+
+def test_a_long_job_that_comes_last_runs_alone() -> None:
+    clock = Clock(Watch(), prior=lambda step: 70.0 if step.label == "z" else 10.0)
+    clock.begin([*(fit(name, name) for name in "abcdef"), fit("z", "z")], 2)
+    assert clock.left() == pytest.approx(6 * 10.0 / 2 + 70.0)
+
+
+def test_what_needs_a_late_step_begins_after_it_though_it_is_urgent() -> None:
+    clock = Clock(Watch(), prior=lambda step: 70.0 if step.label == "z" else 10.0)
+    clock.begin([replace(fit("z", "z"), needs=("f",)), *(fit(name, name) for name in "abcdef")], 2)
+    assert clock.left() == pytest.approx(6 * 10.0 / 2 + 70.0, rel=0.1)
+
+
+def test_a_job_that_lasts_longer_than_usual_is_not_expected_to_end_at_once() -> None:
+    watch = Watch()
+    clock = Clock(watch)
+    first, second = fit("a", "mlp"), fit("b", "mlp")
+    clock.begin([first, second], 1)
+    run(clock, watch, first, 10.0, epochs=10, of=100)
+    clock.started("b", second)
+    for epoch in range(1, 51):
+        watch.time += 1.0
+        clock.progress(Event("b", epoch, 100))
+    assert clock.left() == pytest.approx(50 * OVERTIME)
+
+
+def test_the_pace_of_a_running_job_says_more_of_its_like_than_the_prior() -> None:
+    watch = Watch()
+    clock = Clock(watch, prior=lambda step: 5.0)
+    first, second = fit("a", "mlp"), fit("b", "mlp")
+    clock.begin([first, second], 1)
+    clock.started("a", first)
+    for epoch in (10, 20):
+        watch.time += 10.0
+        clock.progress(Event("a", epoch, 100))
+    assert clock.left() == pytest.approx(80.0 + 100.0)
 
 
 def test_the_longest_chain_takes_its_time_however_many_slots_there_are() -> None:

@@ -8,6 +8,7 @@ from harness import TOYS, Bench, tabbench
 
 from tabbench.errors import UsageError
 from tabbench.experiment.graph import Plan, Step
+from tabbench.running.clock import work_of
 from tabbench.running.forecast import PER_JOB, Calibration, Timings
 from tabbench.running.launch import make_launcher
 
@@ -198,7 +199,7 @@ def test_what_there_is_no_time_to_measure_is_scaled_from_the_same_plugin_on_anot
     launcher = make_launcher(bench.registry, "local", jobs=1, threads=1, device="cpu")
     calibration.measure(launcher, bench.store, seconds=0.0)  # one at a time: only the first begins
     found = sorted(filter(None, (calibration.of_job(step) for step in plan.steps.values())))
-    wine, diabetes = 142 * 13, 354 * 10
+    wine, diabetes = work_of(142, 13, n_classes=3), work_of(354, 10)
     assert len(calibration.measured) == 1
     assert len(found) == 2
     assert (found[1] - PER_JOB) / (found[0] - PER_JOB) == pytest.approx(diabetes / wine)

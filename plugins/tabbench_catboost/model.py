@@ -165,6 +165,8 @@ class _Report:
                 self.context.report(
                     info.iteration, self.n_rounds, validation=values[-1] if name in HIGHER_IS_BETTER else -values[-1]
                 )
+            elif info.iteration < REPORT_EVERY:  # no score yet, but whoever watches learns how long a round takes
+                self.context.report(info.iteration, self.n_rounds)
             self.context.check_deadline(
                 f"after {info.iteration} of {self.n_rounds} rounds"
             )  # a single round can take minutes

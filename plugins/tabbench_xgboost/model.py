@@ -141,6 +141,8 @@ class _Report(xgb.callback.TrainingCallback):
             name, values = next(iter(evals_log["validation"].items()))
             score = 1 - values[-1] if name.endswith("error") else values[-1] if name == "auc" else -values[-1]
             self.context.report(epoch + 1, self.n_rounds, validation=score)
+        elif epoch < REPORT_EVERY:  # no score yet, but whoever watches learns how long a round takes
+            self.context.report(epoch + 1, self.n_rounds)
         self.context.check_deadline(f"after {epoch + 1} of {self.n_rounds} rounds")  # a single round can take minutes
         return False
 

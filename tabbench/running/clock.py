@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from tabbench.config import Settings
@@ -17,11 +17,15 @@ from tabbench.running.tuning import BATCH
 
 Kin = tuple[str, ...]
 Prior = Callable[[Step], float | None]
-"""Seconds that one job of a step may take, from what is known before the run; None if nothing is."""
-USUAL = 4
+"""Seconds that one job of a step may take, from what is known before the run; None if nothing is. It is asked often."""
+USUAL = 3
 """Trainings that stop early usually end after this many times their patience."""
-TRUST = 3.0
+DOUBT = 30.0
+"""Seconds that jobs should have taken for half a correction of the prior."""
+TRUST = 2.0
 """The largest factor by which finished jobs may correct the prior."""
+OVERTIME = 0.2
+"""A job that has gone on for longer than usual is expected to go on for this share of what it has done."""
 BASE = 5000
 """Table cells that take as long as the fixed part of every job."""
 
@@ -67,9 +71,23 @@ class Pending:
 class Clock:
     """Estimates times: of running jobs by their pace, of the others by jobs like them that are done."""
 
-    def __init__(self, now: Callable[[], float] = time.monotonic, prior: Prior | None = None) -> None:
+    def __init__(
+        self,
+        now: Callable[[], float] = time.monotonic,
+        prior: Prior | None = None,
+        is_measured: Callable[[Step], bool] = lambda step: True,
+    ) -> None:
+        """Start with nothing to do.
+
+        Args:
+            now: the time in seconds.
+            prior: what is known before.
+            is_measured: whether the prior of a step comes from the same training on the same table. If it was scaled
+                from another, the end of its job says nothing about other priors.
+        """
         self.now = now
-        self.prior = prior
+        self.prior = prior or (lambda step: None)
+        self.is_measured = is_measured
         self.slots = 1
         self.pending: dict[Kin, Pending] = {}
         """By what they have in common with others: there are few kinds of them."""
@@ -78,34 +96,46 @@ class Clock:
         self.done: dict[Kin, Done] = {}
         self.after: dict[Kin, dict[Kin, None]] = {}
         """What waits for a kin."""
+        self._order: list[Kin] = []
+        """All that is to be done, in the order in which it will begin."""
         self._studies: dict[str, int] = {}
         """Trials of each study that have not begun."""
         self._waiting: dict[str, Step] = {}
         """Other steps that have not begun."""
-        self._priors: dict[Kin, float] = {}
-        self._took: dict[str, tuple[float, float]] = {}
-        """By role: seconds that jobs took, and what the prior had said of them."""
+        self._took: dict[Kin, tuple[float, float]] = {}
+        """Seconds that jobs took, and what the prior had said of them."""
 
     def begin(self, todo: list[Step], slots: int) -> None:
-        """These steps are to be done."""
+        """These steps are to be done, in this order as far as each is ready."""
         self.slots = max(1, slots)
         kins = {step.key: kinship(step)[0] for step in todo}
+        needs: dict[Kin, dict[Kin, None]] = {}
         for step in todo:
-            self.pending.setdefault(kins[step.key], Pending(step))
+            kin = kins[step.key]
+            self.pending.setdefault(kin, Pending(step))
             for need in step.needs:
                 if need in kins:
-                    self.after.setdefault(kins[need], {})[kins[step.key]] = None
+                    self.after.setdefault(kins[need], {})[kin] = None
+                    needs.setdefault(kin, {})[kins[need]] = None
             if step.study is not None:
                 self.trials_left(step, step.study.n_trials)
             else:
                 self._waiting[step.key] = step
-                self.pending[kins[step.key]].count += 1
+                self.pending[kin].count += 1
+        starts = {kin: (number, 0) for number, kin in enumerate(self.pending)}
+        for kin in self.pending:
+            _start_after(kin, needs, starts)
+        self._order = sorted(self.pending, key=starts.__getitem__)
 
     def trials_left(self, study: Step, count: int) -> None:
         """Set how many trials of a study have not begun."""
         before = self._studies.get(study.key, 0)
         self._studies[study.key] = count
-        self.pending.setdefault(kinship(study)[0], Pending(study)).count += count - before
+        kin = kinship(study)[0]
+        if kin not in self.pending:
+            self.pending[kin] = Pending(study)
+            self._order.append(kin)
+        self.pending[kin].count += count - before
 
     def started(self, key: str, step: Step) -> None:
         """A job has begun; ``step`` is its step, or the study that it is a trial of."""
@@ -131,10 +161,11 @@ class Clock:
         kins = kinship(job.step)
         for kin in kins:
             self.done.setdefault(kin, Done()).add(seconds, size_of(job.step), share)
-        said = self._prior(job.step, kins[0])
+        said = self.prior(job.step) if self.is_measured(job.step) else None
         if said:
-            before = self._took.get(kins[-1][0], (0.0, 0.0))
-            self._took[kins[-1][0]] = before[0] + seconds, before[1] + said
+            for kin in kins[2:]:
+                before = self._took.get(kin, (0.0, 0.0))
+                self._took[kin] = before[0] + seconds, before[1] + said
 
     def settled(self, step: Step) -> None:
         """A step has ended, or will not be done."""
@@ -159,13 +190,18 @@ class Clock:
         nothing_known = not paces and all(seconds is None for seconds in waiting.values()) and not any(running.values())
         if nothing_known and (waiting or running):
             return None
-        idle = sum(self.pending[kin].count * (seconds or 0.0) for kin, seconds in waiting.items())
         ends = Counter[Kin]()
         for key, job in self.begun.items():
             kin = kinship(job.step)[0]
             ends[kin] = max(ends[kin], running[key])  # type: ignore[assignment]
-        longest = max((self._chain(kin, ends, waiting, {}) for kin in {*self.pending, *ends}), default=0.0)
-        return max((sum(running.values()) + idle) / self.slots, longest)
+        chains: dict[Kin, float] = {}
+        latest = max((self._chain(kin, ends, waiting, chains) for kin in ends), default=0.0)
+        before = sum(running.values())
+        for kin in self._order:
+            if kin in waiting:  # it begins when a slot is free of what comes before: a long job may be the last
+                latest = max(latest, before / self.slots + self._chain(kin, ends, waiting, chains))
+                before += self.pending[kin].count * (waiting[kin] or 0.0)
+        return max(before / self.slots, latest)
 
     def _paces(self, running: Mapping[str, float]) -> dict[Kin, Done]:
         """What running jobs will have taken, by their pace; of those that have reported."""
@@ -177,26 +213,53 @@ class Clock:
         return paces
 
     def _guess(self, step: Step, paces: Mapping[Kin, Done]) -> float | None:
+        kin = kinship(step)
+        if not any(level in self.done for level in kin[:2]):
+            running = next((paces[level] for level in kin[:2] if level in paces), None)
+            if running is not None:
+                return self._scaled(running, step)
         known = self.expected(step)
         if known is not None:
             return known
-        return next((self._scaled(paces[level], step) for level in kinship(step) if level in paces), None)
+        return next((self._scaled(paces[level], step) for level in kin[2:] if level in paces), None)
 
     def expected(self, step: Step) -> float | None:
-        """Seconds of one job of a step; None if nothing is known."""
+        """Seconds of one job of a step; None if nothing is known.
+
+        Jobs with the same plugins on the same table say most. Trials differ, so for them the prior counts as one more.
+        """
         kin = kinship(step)
-        for level in kin[:3]:
+        prior = self._corrected(step, kin)
+        for level in kin[:2]:
             if level in self.done:
-                return self._scaled(self.done[level], step)
-        known = self._prior(step, kin[0])
-        if known is not None:
-            took, said = self._took.get(kin[-1][0], (1.0, 1.0))
-            return known * min(max(took / said, 1 / TRUST), TRUST)
-        return next((self._scaled(self.done[level], step) for level in kin[3:] if level in self.done), None)
+                done = self.done[level]
+                if step.study is None or not prior:
+                    return done.seconds / done.n
+                return (done.seconds + prior) / (done.n + 1)
+        if prior:
+            return prior
+        return next((self._scaled(self.done[level], step) for level in kin[2:] if level in self.done), prior)
+
+    def _corrected(self, step: Step, kin: list[Kin]) -> float | None:
+        """The prior, corrected by jobs of which it was wrong: of the same role, then plugin, then pair.
+
+        Each of these is believed the more, the more seconds its jobs had: short ones have other reasons to be wrong.
+        """
+        prior = self.prior(step)
+        if not prior:
+            return prior
+        factor = 1.0
+        for level in reversed(kin[2:]):
+            took, said = self._took.get(level, (0.0, 0.0))
+            factor = (took + DOUBT * factor) / (said + DOUBT)
+        return prior * min(max(factor, 1 / TRUST), TRUST)
 
     def knows(self, step: Step) -> bool:
-        """Whether a job much like that of a step has ended."""
-        return any(level in self.done for level in kinship(step)[:3])
+        """Whether a job with the same plugins on the same table has ended or begun."""
+        kin = kinship(step)
+        return any(level in self.done for level in kin[:2]) or any(
+            kinship(job.step)[1] == kin[1] for job in self.begun.values()
+        )
 
     def needed(self, step: Step) -> float | None:
         """Seconds from the start of a step to the first record that builds on it; None if nothing is known."""
@@ -227,18 +290,10 @@ class Clock:
             own = ends.get(kin, 0.0)
             if kin in waiting:
                 trials = min(self.slots, BATCH) if self.pending[kin].sample.study is not None else self.slots
-                own += (waiting[kin] or 0.0) * max(1.0, self.pending[kin].count / trials)
+                own = max(own, (waiting[kin] or 0.0) * max(1.0, self.pending[kin].count / trials))
             after = (self._chain(each, ends, waiting, known) for each in self.after.get(kin, ()))
             known[kin] = own + max(after, default=0.0)
         return known[kin]
-
-    def _prior(self, step: Step, kin: Kin) -> float | None:
-        if kin not in self._priors:
-            said = None if self.prior is None else self.prior(step)
-            if said is None:  # it may be measured later
-                return None
-            self._priors[kin] = said
-        return self._priors[kin]
 
     def _scaled(self, done: Done, step: Step) -> float:
         return done.seconds / done.size * size_of(step)
@@ -248,7 +303,8 @@ class Clock:
         now = self.now()
         running = now - job.at
         like = next((self.done[level] for level in kinship(job.step)[:3] if level in self.done), None)
-        end = max(like.share / like.n if like else job.usual, 1e-9)
+        usual = max(like.share / like.n if like else job.usual, 1e-9)
+        end = min(max(usual, (1 + OVERTIME) * job.share), 1.0)
         if job.first is not None and job.share > 0:
             first_at, first_share = job.first
             if job.share > first_share:
@@ -258,6 +314,15 @@ class Clock:
                 return max(end - job.share, 0.0) * running / job.share
         expected = self.expected(job.step)
         return max((expected or 0.0) - running, 0.0)
+
+
+def _start_after(kin: Kin, needs: Mapping[Kin, Iterable[Kin]], starts: dict[Kin, tuple[int, int]]) -> tuple[int, int]:
+    """When a kin begins, as a place in the order: what it needs comes before it, and what has begun is ended first."""
+    place = starts[kin]
+    if kin in needs:
+        number, depth = max(_start_after(need, needs, starts) for need in needs[kin])
+        starts[kin] = place = max(place, (number, depth + 1))
+    return place
 
 
 def usual_share(settings: Settings, total: int) -> float:
@@ -282,14 +347,24 @@ def _settings(step: Step) -> Settings:
 
 
 def size_of(step: Step) -> float:
-    """Table cells that a job trains on, and some more."""
+    """The work of a job, in units of ``work_of``."""
     manifest, labels = step.payload.manifest, step.payload.labels
     if step.study is not None and step.study.planned.model:
         labels = step.study.make_step(step.study.configured.config).payload.labels
     rows = min(manifest.rows, step.payload.split.rows or manifest.rows)
     if labels is not None and not isinstance(step.payload, PretrainPayload):
         rows = round(min(rows, LabelBudget.parse(labels.budget).count(round(0.8 * rows)) / 0.8))
-    return rows * manifest.n_features + BASE
+    is_fit = isinstance(step.payload, FitPayload) or (step.study is not None and bool(step.study.planned.model))
+    return work_of(rows, manifest.n_features, manifest.n_classes if is_fit else 1)
+
+
+def work_of(rows: float, columns: int, n_classes: int = 1) -> float:
+    """Table cells to train on, more for more classes, and some for what every job does.
+
+    With more classes a network takes hardly longer, and boosting, with a tree for each, in proportion. Which of them it
+    is cannot be known here, so it is the root of their number.
+    """
+    return rows * columns * max(n_classes / 2, 1.0) ** 0.5 + BASE
 
 
 def kinship(step: Step) -> list[Kin]:

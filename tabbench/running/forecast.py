@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -24,16 +25,22 @@ from tabbench.experiment.payloads import (
     Shape,
 )
 from tabbench.results.store import Store
-from tabbench.running.clock import Clock, duration, kinship
+from tabbench.running.clock import Clock, Kin, duration, kinship, work_of
 from tabbench.running.launch import Launcher
 from tabbench.running.todo import urgency, what_to_do
 
+Training = tuple[str, str, str, bool]
+"""A plugin, its model, the method whose features it is trained on, and whether that is fine-tuned."""
 CALIBRATE = "calibrate"
 """The kind of a measurement."""
 PER_JOB = 0.3
 """Seconds that a job takes on top of its training."""
+SEARCHED = 4.0
+"""How much longer than with the default settings trials take on average: a few of them take many times as long."""
 TRAINING = 0.8
 """Share of rows that are for training."""
+MANY = 20
+"""Jobs from which on a run is worth measurements."""
 CALIBRATION_SECONDS = 120.0
 """Time after which no measurement begins. What was not measured is scaled from the same plugin on another table."""
 
@@ -97,10 +104,11 @@ class Timings:
         known = next((self.seconds[place] for place in places if place in self.seconds), None)
         if known is None:
             return None
-        return statistics.median(known) * rows_of(step) * payload.manifest.n_features / 1e6
+        seconds = statistics.median(known) * rows_of(step) * payload.manifest.n_features / 1e6
+        return seconds * (SEARCHED if step.study is not None else 1.0)
 
     def describe(self, steps: Iterable[Step], slots: int) -> str:
-        todo = list(steps)
+        todo = sorted(steps, key=urgency)
         clock = Clock(prior=self.of_job)
         clock.begin(todo, slots)
         seconds = clock.left()
@@ -115,25 +123,46 @@ class Timings:
         return f"time: about {duration(seconds)} with {slots} job(s) at a time, {self.source}{beside}"
 
 
+@dataclass(frozen=True)
+class Measurement:
+    """How long a training takes is to be measured."""
+
+    key: str
+    payload: CalibratePayload
+
+    def job(self, step: Step) -> Job:
+        """Its job, named after a step that it is for."""
+        return Job(self.key, CALIBRATE, f"measure {step.label}", self.payload.to_json())
+
+
 class Calibration(Timings):
     """What a few epochs of each training take, on made-up rows of the same shape, in worker processes."""
 
     source = "from a few epochs of each training; with early stopping, from how long such trainings usually are"
 
-    def __init__(self, plan: Plan, steps: Iterable[Step]) -> None:
-        """The trainings of the given steps of a plan are to be measured."""
+    def __init__(self, plan: Plan, steps: Iterable[Step], *, sparingly: bool = False) -> None:
+        """The trainings of the given steps of a plan are to be measured.
+
+        Args:
+            plan: where to find what a step is based on.
+            steps: what is to be done.
+            sparingly: measure each training on one table only, the largest: there most of the time goes.
+        """
         self.plan = plan
+        self._measurements: dict[Kin, Measurement | None] = {}
         self.measured: dict[str, float | None] = {}
-        self.rates: dict[tuple[str, bool], list[float]] = {}
-        """Seconds per table cell of what was measured, by plugin and whether it is fine-tuned."""
-        jobs = {job.key: (job, step) for step in steps if (job := self._job(step)) is not None}
-        seen: Counter[tuple[str, bool]] = Counter()
+        self.rates: dict[Training, list[float]] = {}
+        """Seconds per unit of work of what was measured, by what is trained; also by the plugin alone."""
+        wanted = {each.key: (each, step) for step in steps if (each := self._measurement(step)) is not None}
+        self.payloads = {key: each.payload for key, (each, _) in wanted.items()}
+        seen: Counter[Training] = Counter()
         order = {}
-        for key, (job, step) in jobs.items():
-            kin = _kin(CalibratePayload.from_json(job.payload))
-            order[key] = (seen[kin], step.planned is not None)  # every plugin once, what is long first
-            seen[kin] += 1
-        self.waiting = {key: jobs[key] for key in sorted(jobs, key=order.__getitem__, reverse=True)}
+        for key in sorted(self.payloads, key=lambda key: -_work(self.payloads[key])):
+            pair, plugin = _trainings(self.payloads[key])
+            order[key] = (seen[pair], seen[plugin])  # every plugin once, then every pair, then other tables
+            seen.update({pair, plugin})
+        first = [key for key in sorted(order, key=order.__getitem__) if not (sparingly and order[key][0])]
+        self.waiting = {key: (wanted[key][0].job(wanted[key][1]), wanted[key][1]) for key in reversed(first)}
         """Jobs that have not begun, the next one last; each with a step that it is for."""
 
     def measure(self, launcher: Launcher, store: Store, seconds: float = CALIBRATION_SECONDS) -> Self:
@@ -148,29 +177,35 @@ class Calibration(Timings):
         return self
 
     def _measure(self, executor: Executor, until: float) -> None:
-        running: dict[str, Job] = {}
+        running: set[str] = set()
         while self.waiting or running:
             if self.measured and time.monotonic() > until:
                 self.waiting.clear()
             while self.waiting and len(running) < executor.slots and executor.room(CALIBRATE) > 0:
                 job = self.waiting.popitem()[1][0]
-                running[job.key] = job
+                running.add(job.key)
                 executor.submit(job)
             executor.expect({CALIBRATE: len(self.waiting)} if self.waiting else {})
             for event in executor.wait(1.0):
                 if event.outcome is not None and event.key in running:
-                    payload = CalibratePayload.from_json(running.pop(event.key).payload)
+                    running.remove(event.key)
                     self.take(event.key, event.outcome)
-                    seconds = self.measured[event.key]
-                    if seconds is not None:
-                        self.rates.setdefault(_kin(payload), []).append(seconds / _cells(payload.shape))
 
     def take(self, key: str, outcome: Outcome) -> None:
-        """Take the end of a measurement; one that failed leaves its training unknown."""
-        self.measured[key] = outcome.result.get("seconds")
+        """Take the end of a measurement; after one that failed, its training is judged by others."""
+        seconds = self.measured[key] = outcome.result.get("seconds")
+        if seconds is not None:
+            for training in _trainings(self.payloads[key]):
+                self.rates.setdefault(training, []).append(seconds / _work(self.payloads[key]))
 
-    def _job(self, step: Step) -> Job | None:
-        """A calibration for the training of a step; steps that train the same on the same shape share one."""
+    def _measurement(self, step: Step) -> Measurement | None:
+        """The measurement of a step's training; steps that train the same on the same shape share one."""
+        kin = kinship(step)[0]
+        if kin not in self._measurements:
+            self._measurements[kin] = self._make_measurement(step)
+        return self._measurements[kin]
+
+    def _make_measurement(self, step: Step) -> Measurement | None:
         payload = first_job(step).payload
         finetune = isinstance(payload, FitPayload) and payload.method is not None
         encoder = None
@@ -190,7 +225,7 @@ class Calibration(Timings):
             store=tempfile.gettempdir(),
             cache=str(cache_dir()),
         )
-        return Job(content_key(wanted.to_json()), CALIBRATE, f"measure {step.label}", wanted.to_json())
+        return Measurement(content_key(wanted.to_json()), wanted)
 
     def _encoder(self, payload: FitPayload) -> Address | None:
         """The method whose features a model is trained on."""
@@ -198,46 +233,67 @@ class Calibration(Timings):
         return step.payload.method if step is not None and isinstance(step.payload, EncodePayload) else None
 
     def of_job(self, step: Step, *, closely: bool = False) -> float | None:
-        job = self._job(step)
-        if job is None:
+        wanted = self._measurement(step)
+        if wanted is None:
             return 0.0
-        seconds = self.measured.get(job.key)
-        if seconds is None and job.key not in self.measured:
-            payload = CalibratePayload.from_json(job.payload)
-            known = self.rates.get(_kin(payload))
-            seconds = statistics.median(known) * _cells(payload.shape) if known else None
-        return None if seconds is None else seconds + PER_JOB
+        seconds = self.measured.get(wanted.key)
+        if seconds is None:
+            known = next((self.rates[each] for each in _trainings(wanted.payload) if each in self.rates), None)
+            seconds = statistics.median(known) * _work(wanted.payload) if known else None
+        if seconds is None:
+            return None
+        return PER_JOB + seconds * (SEARCHED if step.study is not None else 1.0)
+
+    def is_measured(self, step: Step) -> bool:
+        """Whether this training was measured on this table."""
+        wanted = self._measurement(step)
+        return wanted is not None and self.measured.get(wanted.key) is not None
 
 
-def _kin(payload: CalibratePayload) -> tuple[str, bool]:
-    return payload.plugin.name if payload.plugin else "", payload.finetune
+def _trainings(payload: CalibratePayload) -> tuple[Training, Training]:
+    """What is trained, on what; and what is trained."""
+    plugin, model, encoder = (each.name if each else "" for each in (payload.plugin, payload.model, payload.encoder))
+    return (plugin, model, encoder, payload.finetune), (plugin, "", "", payload.finetune)
 
 
-def _cells(shape: Shape) -> int:
-    return shape.rows * (shape.n_numeric + shape.n_categorical)
+def _work(payload: CalibratePayload) -> float:
+    shape = payload.shape
+    return work_of(shape.rows, shape.n_numeric + shape.n_categorical, shape.n_classes if payload.model else 1)
 
 
 class Forecast:
     """What is known of the time of steps before a run: from the results folder, else measured while it runs.
 
-    Measuring pays with a budget, and where settings are tuned: such runs are long, and begin with what is short.
+    With a budget, and where settings are tuned, every training is measured. Otherwise each is measured once, on its
+    largest table; of a few jobs none.
     """
 
     def __init__(self, plan: Plan, store: Store, launcher: Launcher, budget: float | None = None) -> None:
         preset = next((step.planned.preset for step in plan.records if step.planned is not None), None)
         self.timings = Timings(store, preset or "")
+        self._stored: dict[Kin, float | None] = {}
         unknown: list[Step] = []
-        pays = budget is not None or any(step.study is not None for step in plan.steps.values())
-        if pays and not launcher.start.patience:  # on a cluster a measurement would wait in the queue
-            todo = sorted(what_to_do(plan, store).values(), key=urgency)
-            kinds = {kinship(step)[0]: step for step in reversed(todo)}
-            unknown = [step for step in kinds.values() if self.timings.of_job(step, closely=True) is None]
-        self.calibration = Calibration(plan, reversed(unknown))
+        todo = what_to_do(plan, store).values()
+        long = budget is not None or any(step.study is not None for step in todo)
+        if (long or len(todo) >= MANY) and not launcher.start.patience:  # on a cluster it would wait in the queue
+            kinds = {kinship(step)[0]: step for step in todo}
+            unknown = [step for step in kinds.values() if self._of_stored(step) is None]
+        self.calibration = Calibration(plan, unknown, sparingly=not long)
 
     def of_job(self, step: Step) -> float | None:
         """Seconds that one job of a step may take; None if nothing is known."""
-        stored = self.timings.of_job(step, closely=True)
+        stored = self._of_stored(step)
         return self.calibration.of_job(step) if stored is None else stored
+
+    def is_measured(self, step: Step) -> bool:
+        """Whether what is known comes from whole trainings, or from this one on this table."""
+        return self._of_stored(step) is not None or self.calibration.is_measured(step)
+
+    def _of_stored(self, step: Step) -> float | None:
+        kin = kinship(step)[0]
+        if kin not in self._stored:
+            self._stored[kin] = self.timings.of_job(step, closely=True)
+        return self._stored[kin]
 
     def next(self, clock: Clock) -> Job | None:
         """The next measurement of something that is not known by now."""

@@ -116,7 +116,11 @@ def test_the_trees_after_the_best_round_are_not_used_and_training_ends_soon_afte
     y = (x[:, 0] + 2 * rng.normal(size=400) > 0).astype(np.int64)  # mostly noise: more trees are worse
     train, validation = (Labelled(Representation(x[part]), y[part]) for part in (slice(200), slice(200, None)))
     seen: list[tuple[int, float]] = []
-    context = Context(on_report=lambda step, total, metrics: seen.append((step, metrics["validation"])))
+
+    def note(step: int, total: int, metrics: dict[str, float]) -> None:
+        seen.extend((step, score) for score in metrics.values())
+
+    context = Context(on_report=note)
     model = CatBoost(n_rounds=500, patience=30, lr=0.3, stop_on="loss")
     model.fit(train, validation, Task("binary", 2), context)
     best = model.diagnostics["best_round"]

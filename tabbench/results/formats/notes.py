@@ -88,7 +88,9 @@ def _groups(made: ScoreTable) -> list[str]:
 def _data_notes(made: ScoreTable) -> list[str]:
     told = [f"note on {name}: {note}" for name, notes in made.data_notes.items() for note in notes]
     more = len(told) - NOTES
-    return told[:NOTES] + ([f"{more} more notes: see tabbench report, or --format json."] if more > 0 else [])
+    if more <= 0:
+        return told
+    return [*told[:NOTES], f"{more} more {'note' if more == 1 else 'notes'}: see tabbench report, or --format json."]
 
 
 def _about_cells(made: ScoreTable, with_spread: bool) -> str:
