@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -364,7 +365,7 @@ def work_of(rows: float, columns: int, n_classes: int = 1) -> float:
     With more classes a network takes hardly longer, and boosting, with a tree for each, in proportion. Which of them it
     is cannot be known here, so it is the root of their number.
     """
-    return rows * columns * max(n_classes / 2, 1.0) ** 0.5 + BASE
+    return rows * columns * math.sqrt(max(n_classes / 2, 1.0)) + BASE
 
 
 def kinship(step: Step) -> list[Kin]:

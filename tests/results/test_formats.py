@@ -230,3 +230,9 @@ def test_files_are_replaced_only_where_they_are_regular(tmp_path: Path) -> None:
         assert message in done.stderr
     assert (tmp_path / "target").read_text() == "keep me"
     assert Path("/dev/null").is_char_device()
+
+
+@pytest.mark.parametrize("n, last", [(5, "note on wine: e"), (6, "1 more note: see"), (7, "2 more notes: see")])
+def test_of_many_notes_on_the_data_the_number_of_the_others_is_told(table: ScoreTable, n: int, last: str) -> None:
+    table.data_notes = {"wine": list("abcdefg"[:n])}
+    assert format_table(table, "terminal").splitlines()[-1].startswith(last)
