@@ -8,6 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 from tabbench.context import Context
 from tabbench.contracts import Outcome
+from tabbench.errors import DeadlineReached
 from tabbench.experiment.payloads import Shape
 from tabbench.running.calibration import FEW, make_labelled, measure
 from tabbench.running.forecast import PER_JOB, SEARCHED, Calibration, Forecast
@@ -40,10 +41,24 @@ def test_trainings_that_stop_early_are_not_counted_in_full() -> None:
     assert early - SETUP == pytest.approx((whole - SETUP) * 6 / EPOCHS, rel=0.5)
 
 
+class CutOff:
+    """A model that is out of time after so many epochs."""
+
+    def __init__(self, epochs: int) -> None:
+        self.epochs = epochs
+
+    def fit(self, train: Labelled, validation: Labelled, task: Task, context: Context) -> None:
+        for epoch in range(self.epochs):
+            time.sleep(EPOCH)
+            context.report(epoch + 1, EPOCHS)
+        raise DeadlineReached("time ran out")
+
+
 def test_a_training_that_is_cut_off_is_judged_by_what_it_did() -> None:
     shape = Shape(rows=FEW, n_numeric=2, n_categorical=0, task="binary", n_classes=2)
-    context = Context(deadline=time.monotonic() + SETUP + 2 * EPOCH)
-    assert measure(Slow(), shape, context, settings={}) == pytest.approx(SETUP + EPOCHS * EPOCH, rel=0.9)
+    assert measure(CutOff(2), shape, Context(), settings={}) >= EPOCHS * EPOCH
+    with pytest.raises(DeadlineReached):
+        measure(CutOff(0), shape, Context(), settings={})
 
 
 def test_made_up_labels_can_be_learnt_in_part() -> None:
