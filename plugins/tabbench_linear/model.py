@@ -50,7 +50,7 @@ class Linear(DownstreamModel):
         self.inputs = Inputs(self.config.scaling).fit(features)
         self.columns = FlatColumns(self.inputs.shape).to(context.device)
         # One output per class even for two classes: the penalised problem is the same, and there is one code path.
-        self.task = Task("multiclass", 2) if task.kind == "binary" else task
+        self.task = Task("multiclass", 2, task.metric) if task.kind == "binary" else task
         self.objective = Objective(self.task, train.y)
         x = self._matrix(features)
         del features  # x is a copy of it
@@ -85,7 +85,7 @@ class Linear(DownstreamModel):
 
     def set_state(self, state: State, task: Task, device: str = "cpu") -> None:
         self.device = device
-        self.task = Task("multiclass", 2) if task.kind == "binary" else task
+        self.task = Task("multiclass", 2, task.metric) if task.kind == "binary" else task
         self.inputs = Inputs(self.config.scaling).set_state(state)
         self.columns = FlatColumns(self.inputs.shape).to(device)
         self.objective = Objective(self.task, np.zeros(1))

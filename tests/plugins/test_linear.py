@@ -1,9 +1,11 @@
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 from tabbench_linear.model import Linear, max_columns
 
@@ -42,6 +44,15 @@ def test_regression_chooses_the_penalty_on_validation() -> None:
     noise = split(np.random.default_rng(1).normal(size=(442, 100)), load_diabetes(return_X_y=True)[1])
     model.fit(noise[0], noise[1], Task("regression"), Context())
     assert model.diagnostics["penalty"] >= 1.0
+
+
+def test_the_penalty_of_two_classes_is_chosen_by_the_metric_of_the_run() -> None:
+    x, y = load_breast_cancer(return_X_y=True)
+    train, validation, _ = split(x[:, :3], y)
+    model = Linear()
+    model.fit(train, validation, Task("binary", 2, "auroc"), Context())
+    expected = roc_auc_score(validation.y, model.predict(validation.features)[:, 1])
+    assert model.diagnostics["validation_score"] == pytest.approx(expected, abs=1e-6)
 
 
 def test_tokens_wider_than_the_memory_allows_are_averaged() -> None:
