@@ -1,12 +1,18 @@
 """The number of threads is part of what is run: the same command gives the same records, whatever the machine."""
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from harness import Bench, InProcess
+from tabbench_tjepa.config import cpu_has_bf16
 
+from tabbench import worker_environment
 from tabbench.results.record import Record
 from tabbench.running.launch import make_launcher
 from tabbench.running.resources import available_cores
@@ -105,3 +111,30 @@ def test_the_same_command_gives_the_same_records_with_any_number_of_jobs_and_any
         found.append((bench.stable_records(), predictions(bench.store.records())))
     assert len(found[0][0]) == 4
     assert found[0] == found[1]
+
+
+PRODUCTS_OF_MANY_SHAPES = """
+import psutil, torch
+weight, rows, process = torch.ones(96, 32).bfloat16(), torch.ones(5000, 32).bfloat16(), psutil.Process()
+torch.mm(weight, rows.t())
+before = process.memory_info().rss
+for n in range(4000, 4600):
+    torch.mm(weight, rows[:n].t())
+print((process.memory_info().rss - before) / 2**20)
+"""
+
+
+@pytest.mark.skipif(not cpu_has_bf16(), reason="needs a CPU that compiles such products: AVX-512 BF16 or AMX")
+def test_a_worker_does_not_fill_its_memory_with_products_of_shapes_gone_by() -> None:
+    def megabytes(environment: dict[str, str]) -> float:
+        command = [sys.executable, "-c", PRODUCTS_OF_MANY_SHAPES]
+        return float(subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout)
+
+    ours = worker_environment(1)
+    theirs = {**os.environ, **ours, "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "1024", "LRU_CACHE_CAPACITY": "1024"}
+    assert megabytes({**os.environ, **ours}) < megabytes(theirs) / 2
+
+
+def test_the_users_own_limit_of_compiled_products_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "7")
+    assert worker_environment(1)["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == "7"

@@ -30,6 +30,11 @@ TAIL = 4000
 JOIN = 2.0
 """Seconds to wait for threads and processes that should end at once."""
 KEEPER = Path(__file__).with_name("keeper.py")
+KERNELS = 128
+"""Compiled products that oneDNN and PyTorch keep, each for one shape of bfloat16 matrices.
+
+A step of T-JEPA needs fewer, and the next one often has other shapes. The usual 1,024 only fill memory, 0.7 MB each.
+"""
 Message = JsonObject
 """A line between driver and worker."""
 
@@ -50,7 +55,10 @@ def worker_command(log: Path, python: str = sys.executable, *, ignore_term: bool
 def worker_environment(threads: int) -> dict[str, str]:
     """Environment variables that a worker needs beyond those it inherits."""
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-    return {**dict.fromkeys(names, str(threads)), "OMP_WAIT_POLICY": "PASSIVE"}
+    kernels = {
+        name: os.environ.get(name, str(KERNELS)) for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
+    }
+    return {**dict.fromkeys(names, str(threads)), "OMP_WAIT_POLICY": "PASSIVE", **kernels}
 
 
 class WorkerProcess:
