@@ -72,13 +72,16 @@ def check(
     known: Annotated[
         bool, typer.Option("--known", help="Instead, run a method or model on tables whose answer is known.")
     ] = False,
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="NAME", help="With --known, the model on top of a method; linear.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON for programs.")] = False,
     plugin: PluginFiles = None,
 ) -> None:
     """Check that a plugin keeps the contract. Exit codes: 0 it does, 1 it does not."""
     from tabbench.experiment.spec import parse_setting
     from tabbench.testing import check_plugin
-    from tabbench.testing.known import check_known
+    from tabbench.testing.known import PROBE, check_known
     from tabbench.testing.subject import find_subject
 
     chosen = dict(parse_setting(f"{name}.{text}")[1:] for text in settings or [])
@@ -87,8 +90,12 @@ def check(
     if known:
         if reasons or time_limit:
             raise UsageError("--expect and --time-limit are for the other checks, not for --known")
-        found = check_known(name, kind=kind, settings=chosen, files=plugin or [], on_verdict=on_verdict)
+        found = check_known(
+            name, kind=kind, model=model or PROBE, settings=chosen, files=plugin or [], on_verdict=on_verdict
+        )
         _conclude(found, as_json)
+    if model:
+        raise UsageError("--model goes with --known")
     subject = find_subject(name, kind=kind, settings=chosen, files=plugin or [])
     subject.load()  # without the class, every check would fail with the same line
     if not as_json:

@@ -15,6 +15,7 @@ from typing import Literal
 from tabbench.config import Settings
 from tabbench.errors import UsageError
 from tabbench.experiment.controls import NONE, UNTRAINED
+from tabbench.experiment.spec import Entries
 from tabbench.registry import Entry, Registry, make_registry
 from tabbench.results.gains import gains_of
 from tabbench.results.selection import Selection, select_records
@@ -30,7 +31,7 @@ Answer = Literal["no gain", "gain", "chance"]
 SPLITS = 5
 FEW_LABELS = "50"
 PROBE = "linear"
-"""The model that is trained on a method's representation."""
+"""The model that is trained on a method's representation, unless another is named."""
 CHANCE = 0.5
 """Accuracy of guessing."""
 PROMISES: Mapping[Answer, str] = {
@@ -45,6 +46,7 @@ def check_known(
     name: str,
     *,
     kind: str | None = None,
+    model: str = PROBE,
     settings: Settings | None = None,
     files: Iterable[Path | str] = (),
     on_verdict: Callable[[CheckResult], None] = lambda verdict: None,
@@ -54,12 +56,20 @@ def check_known(
     Args:
         name: of a registered SSL method or model.
         kind: ssl or model, where the name is registered as both.
+        model: for a method, what is trained on its representation. A method that trains a network's own backbone
+            needs a network here.
         settings: settings of the plugin, on top of the preset ``quick``.
         files: unpublished plugins to register (``--plugin FILE``).
         on_verdict: gets each verdict as soon as there is one.
     """
     registry = make_registry(files)
     entry = _find(registry, name, kind)
+    networks = [each.name for each in registry.entries("model") if each.plugin.backbone]
+    model = registry.find("model", model).name
+    if entry.kind == "ssl" and entry.plugin.gives != "representation" and model not in networks:
+        raise UsageError(
+            f"{entry.name} trains a network's own backbone, and {model} has none: add --model {' or '.join(networks)}"
+        )
     tables = known_tables(registry)
     if not tables:
         raise UsageError("no installed dataset has a known answer: install tabbench_known")
@@ -69,7 +79,8 @@ def check_known(
             if entry.kind == "model" and answer == "gain":
                 continue
             started = time.perf_counter()
-            selection = _run(entry, table, answer, settings or {}, registry, Store(Path(folder)))
+            entries = experiment(entry, model, table, answer, settings or {})
+            selection = _run(entries, registry, Store(Path(folder)))
             promise = LEARNS if entry.kind == "model" and answer == "no gain" else PROMISES[answer]
             passed, note = judge(entry.name if entry.kind == "ssl" else None, answer, selection)
             seconds = time.perf_counter() - started
@@ -99,20 +110,25 @@ def _find(registry: Registry, name: str, kind: str | None) -> Entry:
     return registry.find(both[0] if both else kinds[0], name)
 
 
-def _run(entry: Entry, table: str, answer: Answer, settings: Settings, registry: Registry, store: Store) -> Selection:
-    """The records of the plugin on a table, with its controls."""
+def experiment(entry: Entry, model: str, table: str, answer: Answer, settings: Settings) -> Entries:
+    """The plugin on a table, with its controls."""
     is_model = entry.kind == "model"
     controls = [NONE, UNTRAINED] if entry.plugin.untrained else [NONE]
-    entries = {
+    return {
         "ssl": [NONE if is_model else entry.name],
-        "model": [entry.name if is_model else PROBE],
+        "model": [entry.name if is_model else model],
         "data": [table],
         "preset": "quick",
+        "protocol": ["finetune" if entry.plugin.gives == "backbone" else "frozen"],
         "controls": [] if is_model else controls,
         "labels": [FEW_LABELS if answer == "gain" else "100%"],
         "splits": SPLITS,
         "set": {entry.name: settings} if settings else {},
     }
+
+
+def _run(entries: Entries, registry: Registry, store: Store) -> Selection:
+    """The records of an experiment."""
     terms = Conditions(offline=True, fail_fast=True)
     display = QuietDisplay()
     spec, launcher = read_request(entries, registry, terms)

@@ -8,9 +8,13 @@ from made_records import scores, write_records
 
 from tabbench import UsageError
 from tabbench.cli.plugins import check
+from tabbench.data.gather import find_data
+from tabbench.experiment.controls import NONE, UNTRAINED
+from tabbench.experiment.plan import make_plan
+from tabbench.experiment.spec import make_spec
 from tabbench.registry import make_registry
 from tabbench.results.selection import select_records
-from tabbench.testing.known import Answer, check_known, judge, known_tables
+from tabbench.testing.known import PROBE, SPLITS, Answer, check_known, experiment, judge, known_tables
 
 GOOD, BAD, CHANCE = [0.90, 0.91, 0.92], [0.80, 0.82, 0.81], [0.52, 0.49, 0.50]
 
@@ -51,3 +55,26 @@ def test_what_is_not_a_method_or_a_model_is_refused() -> None:
         check_known("wine", kind="data")
     with pytest.raises(UsageError, match="--expect and --time-limit are for the other checks"):
         check("linear", known=True, expect=["check_it_trains=why"], plugin=[TOYS])
+
+
+def test_a_method_that_trains_a_backbone_needs_a_network() -> None:
+    with pytest.raises(
+        UsageError, match="reconstruct trains a network's own backbone, and linear has none: add --model"
+    ):
+        check_known("reconstruct")
+    with pytest.raises(UsageError, match="--model goes with --known"):
+        check("reconstruct", model="mlp")
+
+
+def test_every_built_in_method_can_be_tried() -> None:
+    """The plan has all of it and skips nothing, for methods with an encoder and for those that train a network."""
+    registry = make_registry()
+    data = find_data(["known-factors"], registry)
+    for entry in registry.entries("ssl"):
+        if entry.name in (NONE, UNTRAINED):
+            continue
+        model = PROBE if entry.plugin.gives == "representation" else "mlp"
+        spec = make_spec(experiment(entry, model, "known-factors", "gain", {}))
+        plan = make_plan(spec, registry, data)
+        assert not plan.skipped, entry.name
+        assert len(plan.records) == SPLITS * (3 if entry.plugin.untrained else 2), entry.name
