@@ -76,7 +76,7 @@ def test_settings_of_the_page_are_sound(tmp_path: Path) -> None:
     exec(compile(block, "settings.py", "exec"), namespace)
     config: type = namespace["SwapConfig"]  # type: ignore[assignment]
     assert set(config.search_space()) == {"rate", "width", "heads"}  # type: ignore[attr-defined]
-    with pytest.raises(ValueError, match="no multiple of heads"):
+    with pytest.raises(ValueError, match="is not a multiple of heads"):
         config(width=130, heads=4)
     for preset in config.presets().values():  # type: ignore[attr-defined]
         config(**preset_settings(preset))

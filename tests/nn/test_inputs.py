@@ -124,7 +124,7 @@ def test_a_representation_that_is_not_finite_is_refused_in_words(
 
 def test_features_of_another_shape_are_refused() -> None:
     inputs = Inputs().fit(Representation(tokens(10)))
-    with pytest.raises(ValueError, match=r"\(rows, 3, 4\), these are .* \(rows, 12\)"):
+    with pytest.raises(ValueError, match=r"\(rows, 3, 4\), but these are .* \(rows, 12\)"):
         inputs.transform(Representation(tokens(10).reshape(10, 12)))
 
 

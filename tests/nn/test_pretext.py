@@ -361,7 +361,7 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_training_starts_again(tmp_pat
     content[place] ^= 1
     path.write_bytes(content)
     epochs: list[int] = []
-    with pytest.warns(TabbenchWarning, match="is damaged .* the training starts again"):
+    with pytest.warns(TabbenchWarning, match="is damaged .* training starts over"):
         resumed.run(Context(scratch=tmp_path, on_report=lambda step, total, metrics: epochs.append(step)))
     assert epochs == [1, 2, 3]
     assert torch.equal(resumed.place, undisturbed.place)
