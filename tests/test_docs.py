@@ -31,6 +31,7 @@ from tabbench.experiment.plan import make_plan
 from tabbench.experiment.spec import PRESETS, make_spec, read_experiment
 from tabbench.hookspecs import KINDS
 from tabbench.registry import make_registry
+from tabbench.results.verify import verify_results
 from tabbench.running import tripwires
 
 ROOT = Path(__file__).parent.parent
@@ -282,6 +283,24 @@ def test_every_method_and_model_is_described(kind: str) -> None:
     for entry in make_registry().entries(kind):
         if entry.distribution == "tabbench-ssl":
             assert f"`{entry.name}`" in text, f"docs/methods.md does not mention {entry.name}"
+
+
+PUBLISHED = sorted(path.parent for path in (ROOT / "results" / "published").glob("*/records"))
+
+
+@pytest.mark.parametrize("folder", PUBLISHED, ids=lambda folder: folder.name)
+def test_published_records_are_sound_and_listed(folder: Path) -> None:
+    verified = verify_results(folder)
+    assert (verified.findings, verified.without_digest, verified.failures) == ([], 0, 0)
+    assert verified.results > 0
+    assert verified.artefacts == 0, "records only"
+    assert f"| `{folder.name}` |" in (folder.parent / "README.md").read_text(encoding="utf-8")
+
+
+def test_published_records_stay_small() -> None:
+    files = [path for path in (ROOT / "results" / "published").rglob("*") if path.is_file()]
+    assert PUBLISHED
+    assert sum(path.stat().st_size for path in files) < 10e6
 
 
 @pytest.mark.parametrize("path", SPECS, ids=lambda path: path.name)

@@ -52,6 +52,15 @@ def hostile(tmp_path: Path) -> ScoreTable:
     return tabulate(write_records(tmp_path, [*rows, {**failed, "test": None}]))
 
 
+@pytest.mark.parametrize("by", [None, "model", "ssl", "labels", "protocol"])
+def test_methods_that_use_labels_are_marked_in_every_arrangement(tmp_path: Path, by: Any) -> None:
+    made = tabulate(write_records(tmp_path, [{"ssl": "a"}, {"ssl": "p", "uses_labels": True}]))
+    lines = format_table(made, "terminal", by=by).splitlines()
+    assert any("p *" in line for line in lines[:-1])
+    assert not any("a *" in line or "none *" in line for line in lines)
+    assert sum(line.startswith("* uses labels") for line in lines) == 1
+
+
 def test_a_table_on_a_terminal(table: ScoreTable) -> None:
     assert format_table(table, "terminal").splitlines() == [
         "                           wine",

@@ -79,13 +79,15 @@ def _naming(made: ScoreTable, by: By | None, settings: SharedSettings) -> tuple[
     def ssl(row: Row) -> str:
         mark = f" [{marks[row.variant]}]" if row.variant else ""
         trials = f" ({row.budget[0]} + {row.budget[1]} trials)" if several_budgets else ""
-        return row.ssl + mark + trials + (" *" if row.uses_labels else "")
+        return row.ssl + mark + trials + _star(row)
 
     columns: dict[str, Any] = {"SSL": ssl, "model": lambda row: row.model}
     if by == "ssl":
         columns = {"model": lambda row: _tagged(row.model, split_settings(row.variant, row.model)[1], settings)}
     if by == "model":
-        columns = {"SSL": lambda row: _tagged(row.ssl, split_settings(row.variant, row.model)[0], settings)}
+        columns = {
+            "SSL": lambda row: _tagged(row.ssl, split_settings(row.variant, row.model)[0], settings) + _star(row)
+        }
     if by != "protocol" and len({row.group.protocol for row in made.rows}) > 1:
         columns["protocol"] = lambda row: row.group.protocol if by == "ssl" else row.protocol
     if by != "labels" and {row.labels for row in made.rows} - {ALL_LABELS}:
@@ -97,6 +99,11 @@ def _naming(made: ScoreTable, by: By | None, settings: SharedSettings) -> tuple[
     if {row.group.weights for row in made.rows} - {""}:
         columns["weights"] = lambda row: row.group.weights or "none"
     return list(columns), list(columns.values())
+
+
+def _star(row: Row) -> str:
+    """Marks a method that uses labels."""
+    return " *" if row.uses_labels else ""
 
 
 def _tagged(name: str, variant: str, settings: SharedSettings) -> str:
@@ -132,8 +139,8 @@ def _axis_value(row: Row, by: By | None, settings: SharedSettings) -> str:
         return row.labels
     if by is None:
         return ""
-    own = split_settings(row.variant, row.model)[0 if by == "ssl" else 1]
-    return _tagged(row.ssl if by == "ssl" else row.model, own, settings)
+    theirs, own = split_settings(row.variant, row.model)
+    return _tagged(row.model, own, settings) if by == "model" else _tagged(row.ssl, theirs, settings) + _star(row)
 
 
 def _value_order(by: By | None) -> Any:
