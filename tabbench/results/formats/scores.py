@@ -83,11 +83,9 @@ def _naming(made: ScoreTable, by: By | None, settings: SharedSettings) -> tuple[
 
     columns: dict[str, Any] = {"SSL": ssl, "model": lambda row: row.model}
     if by == "ssl":
-        columns = {"model": lambda row: _tagged(row.model, split_settings(row.variant, row.model)[1], settings)}
+        columns = {"model": lambda row: _model_name(row, settings)}
     if by == "model":
-        columns = {
-            "SSL": lambda row: _tagged(row.ssl, split_settings(row.variant, row.model)[0], settings) + _star(row)
-        }
+        columns = {"SSL": lambda row: _ssl_name(row, settings)}
     if by != "protocol" and len({row.group.protocol for row in made.rows}) > 1:
         columns["protocol"] = lambda row: row.group.protocol if by == "ssl" else row.protocol
     if by != "labels" and {row.labels for row in made.rows} - {ALL_LABELS}:
@@ -106,9 +104,14 @@ def _star(row: Row) -> str:
     return " *" if row.uses_labels else ""
 
 
-def _tagged(name: str, variant: str, settings: SharedSettings) -> str:
-    tag = settings.tag(variant)
-    return f"{name} [{tag}]" if tag else name
+def _ssl_name(row: Row, settings: SharedSettings) -> str:
+    tag = settings.tag(split_settings(row.variant, row.model)[0])
+    return row.ssl + f" [{tag}]" * bool(tag) + _star(row)
+
+
+def _model_name(row: Row, settings: SharedSettings) -> str:
+    tag = settings.tag(split_settings(row.variant, row.model)[1])
+    return row.model + f" [{tag}]" * bool(tag)
 
 
 def _lines(made: ScoreTable, by: By | None, naming: Sequence[Any], settings: SharedSettings) -> list[_Line]:
@@ -139,8 +142,7 @@ def _axis_value(row: Row, by: By | None, settings: SharedSettings) -> str:
         return row.labels
     if by is None:
         return ""
-    theirs, own = split_settings(row.variant, row.model)
-    return _tagged(row.model, own, settings) if by == "model" else _tagged(row.ssl, theirs, settings) + _star(row)
+    return _model_name(row, settings) if by == "model" else _ssl_name(row, settings)
 
 
 def _value_order(by: By | None) -> Any:
