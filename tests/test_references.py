@@ -105,3 +105,14 @@ def test_a_reference_can_be_read_without_own_results(tmp_path: Path) -> None:
     shown = tabbench("table", "--against", "rtdl", "--results", tmp_path / "none")
     assert shown.returncode == 0, shown.stderr
     assert "ft_transformer" in shown.stdout
+
+
+def test_filters_apply_to_published_figures_too(tmp_path: Path) -> None:
+    add(Store(tmp_path), record("b", ssl="tjepa", data="adult", score=0.86, test={"accuracy": 0.86}))
+    chosen = ["--data", "adult", "--ssl", "tjepa", "--model", "mlp", "--format", "json"]
+    value = json.loads(tabbench("table", "--against", "tjepa-paper", *chosen, "--results", tmp_path).stdout)
+    assert value["datasets"] == ["adult"]
+    rows = {(row["ssl"], row["model"]): row for row in value["rows"]}
+    assert rows.keys() == {("tjepa", "mlp")}
+    assert all(row["cells"].keys() == {"adult"} for row in rows.values())
+    assert rows["tjepa", "mlp"]["recomputed_rank"] == pytest.approx(RECOMPUTED["tjepa", "mlp"], abs=0.005)

@@ -98,7 +98,7 @@ def table(
     from tabbench.registry import make_registry
     from tabbench.results.published import compare_with_published
 
-    show(compare_with_published(made, against, make_registry(), *rules), layout)
+    show(compare_with_published(made, against, make_registry(), *rules).where(where), layout)
 
 
 def _check_choices(**given: str | None) -> None:

@@ -11,7 +11,7 @@ from tabbench.errors import TabbenchError, unknown
 from tabbench.registry import Registry
 from tabbench.results.json_shapes import CellShape, ComparedCellShape, PublishedShape
 from tabbench.results.score_table import LOWER_IS_BETTER, Row, ScoreTable
-from tabbench.results.selection import RAW
+from tabbench.results.selection import RAW, Filters
 from tabbench.results.statistics import Missing, Ties, rank_values
 
 
@@ -81,6 +81,16 @@ class PublishedComparison:
     def only(self, rows: list[ComparedRow], datasets: list[str]) -> PublishedComparison:
         """A part of it."""
         return replace(self, rows=rows, datasets=datasets)
+
+    def where(self, filters: Filters) -> PublishedComparison:
+        """The rows and datasets that the filters name; of published figures alone too. Ranks stay those of all rows."""
+        datasets = [name for name in self.datasets if name in self.table.datasets or filters.keep_pair({"data": name})]
+        rows = [
+            replace(row, cells={name: row.cells[name] for name in datasets})
+            for row in self.rows
+            if row.own or filters.keep_pair({"ssl": row.ssl, "model": row.model})
+        ]
+        return self.only(rows, datasets)
 
     def to_json(self) -> Mapping[str, object]:
         return {
