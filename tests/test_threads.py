@@ -114,17 +114,24 @@ def test_the_same_command_gives_the_same_records_with_any_number_of_jobs_and_any
 
 
 PRODUCTS_OF_MANY_SHAPES = """
-import psutil, torch
-weight, rows, process = torch.ones(96, 32).bfloat16(), torch.ones(5000, 32).bfloat16(), psutil.Process()
+import re, torch
+from pathlib import Path
+
+def own_memory():
+    # Pages of libraries are left out: the system drops and loads them as it likes.
+    return int(re.search(r"RssAnon:\\s*(\\d+) kB", Path("/proc/self/status").read_text())[1]) / 2**10
+
+weight, rows = torch.ones(96, 32).bfloat16(), torch.ones(5000, 32).bfloat16()
 torch.mm(weight, rows.t())
-before = process.memory_info().rss
-for n in range(4000, 4600):
+before = own_memory()
+for n in range(4000, 5000):
     torch.mm(weight, rows[:n].t())
-print((process.memory_info().rss - before) / 2**20)
+print(own_memory() - before)
 """
 
 
 @pytest.mark.skipif(not cpu_has_bf16(), reason="needs a CPU that compiles such products: AVX-512 BF16 or AMX")
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_worker_does_not_fill_its_memory_with_products_of_shapes_gone_by() -> None:
     def megabytes(environment: dict[str, str]) -> float:
         command = [sys.executable, "-c", PRODUCTS_OF_MANY_SHAPES]
@@ -132,7 +139,7 @@ def test_a_worker_does_not_fill_its_memory_with_products_of_shapes_gone_by() -> 
 
     ours = worker_environment(1)
     theirs = {**os.environ, **ours, "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "1024", "LRU_CACHE_CAPACITY": "1024"}
-    assert megabytes({**os.environ, **ours}) < megabytes(theirs) / 2
+    assert megabytes({**os.environ, **ours}) < megabytes(theirs) * 2 / 3
 
 
 def test_the_users_own_limit_of_compiled_products_stands(monkeypatch: pytest.MonkeyPatch) -> None:
