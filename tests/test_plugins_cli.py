@@ -77,6 +77,7 @@ def test_the_workflow_of_a_new_package_checks_replays_and_publishes_submissions(
     assert (project / "site" / "index.html").is_file()
 
 
+@pytest.mark.slow
 def test_new_packages_of_every_kind_pass_their_own_tests_and_run_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
