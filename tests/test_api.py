@@ -32,9 +32,9 @@ def test_a_run_returns_its_records_as_a_frame(results: Results) -> None:
 
 
 def test_a_run_gives_the_same_keys_as_the_command(results: Results, tmp_path: Path) -> None:
-    """The one with jobs in its own process, the other with workers."""
     command = ("run", "--ssl", "projection", "--model", "nearest", "--data", "wine", "--seeds", "2", "-q")
-    assert tabbench(*command, "--jobs", "1", "--plugin", TOYS, "--results", tmp_path / "results").returncode == 0
+    inline = ("--plugin", TOYS, "--executor", "inline")
+    assert tabbench(*command, *inline, "--results", tmp_path / "results").returncode == 0
     other = tb.results(tmp_path / "results").records()
     mine = results.records()
     assert set(other["key"]) == set(mine["key"])

@@ -271,10 +271,10 @@ def test_a_fine_tuned_pair_is_saved_with_its_encoder(
     brief = {model: {"max_epochs": 2}}
     found = tb.run(
         ssl, model, name, preset="quick", protocol="finetune", controls=[], results=results, progress=False,
-        offline=True, settings={**settings, **brief},
+        offline=True, settings={**settings, **brief}, plugins=[TOYS], executor="inline",
     )  # fmt: skip
     (key,) = found.records()["key"]
-    prepared = prepare_replay(found.store.find(key)[0], results, [], name)
+    prepared = prepare_replay(found.store.find(key)[0], results, [TOYS], name)
     (manifest,) = find_data(prepared.spec.data, prepared.registry, offline=True)
     made = fit_as_recorded(found.store.find(key)[0], *prepared.plan(manifest), found.store, Context())
     assert made.finetuned
