@@ -11,8 +11,11 @@ from tabbench.contracts import Outcome
 from tabbench.errors import DeadlineReached
 from tabbench.experiment.payloads import Shape
 from tabbench.running.calibration import FEW, make_labelled, measure
-from tabbench.running.forecast import PER_JOB, SEARCHED, Calibration, Forecast
+from tabbench.running.clock import Clock
+from tabbench.running.forecast import BEFORE_WORK, PER_JOB, SEARCHED, Calibration, Forecast
 from tabbench.running.launch import make_launcher
+from tabbench.running.studies import OpenStudy
+from tabbench.running.tuning import BATCH
 from tabbench.values import Labelled, Table, Task
 
 EPOCHS, EPOCH, SETUP = 50, 0.02, 0.8
@@ -80,15 +83,49 @@ def test_each_training_is_measured_on_its_largest_table_first(bench: Bench) -> N
     assert [*every.waiting][-len(sparing.waiting) :] == [*sparing.waiting], "the next one is the last"
 
 
-def test_trials_are_expected_to_take_longer_than_the_defaults(bench: Bench) -> None:
-    plan = bench.plan(ssl=["none"], model=["linear"], controls=[], trials=4)
+def test_a_study_is_judged_by_the_settings_of_its_first_trials(bench: Bench) -> None:
+    plan = bench.plan(ssl=["none"], model=["xgboost"], controls=[], trials=6)
     calibration = Calibration(plan, plan.steps.values())
     tune, final = plan.steps.values()
-    measured = calibration._measurement(tune)
-    assert measured is not None
-    calibration.take(measured.key, Outcome("ok", {"seconds": 10.0}))
-    assert calibration.of_job(tune) == pytest.approx(PER_JOB + SEARCHED * 10.0)
-    assert calibration.of_job(final) == pytest.approx(PER_JOB + 10.0)
+    measured = calibration._of_step(tune)
+    assert [each.number for each in measured] == list(range(BATCH))
+    assert [each.key for each in measured] == [each.key for each in calibration._of_step(final)]
+    study = OpenStudy(tune, bench.store, bench.store.lock("k"))
+    tried = [study.study.propose().config for _ in range(BATCH)]
+    assert [each.payload.model and each.payload.model.config for each in measured] == tried, "what will be tried"
+    calibration.take(measured[0].key, Outcome("ok", {"seconds": 10.0}))
+    assert calibration.of_job(tune) == pytest.approx(PER_JOB + SEARCHED * 10.0), "while only the defaults are known"
+    for each in measured[1:]:
+        assert not calibration.is_measured(tune)
+        calibration.take(each.key, Outcome("ok", {"seconds": 100.0}))
+    assert calibration.is_measured(tune)
+    assert calibration.of_job(tune) == calibration.of_job(final) == pytest.approx(PER_JOB + 77.5)
+
+
+def test_settings_of_models_and_of_encoders_are_tried_together(bench: Bench) -> None:
+    plan = bench.plan(ssl=["vime"], model=["xgboost"], controls=[], trials=4, ssl_trials=4)
+    calibration = Calibration(plan, plan.steps.values())
+    encoders, models = (
+        [each.payload for each in calibration._of_step(step)] for step in plan.steps.values() if step.study is not None
+    )
+    widths = [each.plugin and each.plugin.config["width"] for each in encoders]
+    assert len(set(map(str, widths))) > 1
+    assert [each.encoder and each.encoder.config["width"] for each in models] == widths
+
+
+def test_other_settings_are_measured_before_other_tables(bench: Bench) -> None:
+    plan = bench.plan(data=["wine", "diabetes"], ssl=["none"], model=["xgboost"], controls=[], trials=4)
+    waiting = list(Calibration(plan, plan.steps.values()).waiting.values())[::-1]
+    assert [step.payload.manifest.name for _, step in waiting] == ["diabetes"] * BATCH + ["wine"] * BATCH
+
+
+def test_a_run_measures_for_a_minute_at_most(bench: Bench) -> None:
+    plan = bench.plan(data=["wine", "diabetes"], ssl=["none"], model=["xgboost"], controls=[], trials=4)
+    forecast, at = Forecast(plan, bench.store, make_launcher(bench.registry, jobs=1)), [0.0]
+    clock = Clock(now=lambda: at[0])
+    assert forecast.next(clock) is not None
+    at[0] = BEFORE_WORK
+    assert forecast.next(clock) is None
 
 
 def test_another_table_is_judged_by_the_same_pair(bench: Bench) -> None:
@@ -96,8 +133,7 @@ def test_another_table_is_judged_by_the_same_pair(bench: Bench) -> None:
     calibration = Calibration(plan, plan.steps.values())
     fits = {(step.planned.ssl, step.planned.data): step for step in plan.records if step.planned is not None}
     for ssl, seconds in (("none", 10.0), ("projection", 500.0)):
-        measured = calibration._measurement(fits[ssl, "diabetes"])
-        assert measured is not None
+        (measured,) = calibration._of_step(fits[ssl, "diabetes"])
         calibration.take(measured.key, Outcome("ok", {"seconds": seconds}))
     raw, wide = (calibration.of_job(fits[ssl, "wine"]) for ssl in ("none", "projection"))
     assert raw is not None

@@ -1,4 +1,4 @@
-"""The example of a third party's plugin. Its own tests, the kit and a run beside T-JEPA: ``tox -e scarf``, with wheels."""
+"""The example of a third party's plugin; ``tox -e scarf`` runs its tests, the kit, and it beside T-JEPA, as wheels."""
 
 import json
 from pathlib import Path

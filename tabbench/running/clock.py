@@ -227,7 +227,8 @@ class Clock:
     def expected(self, step: Step) -> float | None:
         """Seconds of one job of a step; None if nothing is known.
 
-        Jobs with the same plugins on the same table say most. Trials differ, so for them the prior counts as one more.
+        Jobs with the same plugins on the same table say most. Trials differ, so for them the prior counts as one more,
+        and as several if it was measured with the settings of several.
         """
         kin = kinship(step)
         prior = self._corrected(step, kin)
@@ -236,7 +237,8 @@ class Clock:
                 done = self.done[level]
                 if step.study is None or not prior:
                     return done.seconds / done.n
-                return (done.seconds + prior) / (done.n + 1)
+                weight = BATCH - 1 if self.is_measured(step) else 1
+                return (done.seconds + weight * prior) / (done.n + weight)
         if prior:
             return prior
         return next((self._scaled(self.done[level], step) for level in kin[2:] if level in self.done), prior)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from tabbench.config import Settings
 from tabbench.contracts import Executor, Job, Outcome
 from tabbench.contracts.job import content_key
 from tabbench.data.cache import cache_dir
@@ -27,6 +28,7 @@ from tabbench.experiment.payloads import (
 from tabbench.results.store import Store
 from tabbench.running.clock import Clock, Kin, duration, kinship, work_of
 from tabbench.running.launch import Launcher
+from tabbench.running.studies import first_batch
 from tabbench.running.todo import urgency, what_to_do
 
 Training = tuple[str, str, str, bool]
@@ -36,13 +38,15 @@ CALIBRATE = "calibrate"
 PER_JOB = 0.3
 """Seconds that a job takes on top of its training."""
 SEARCHED = 4.0
-"""How much longer than with the default settings trials take on average: a few of them take many times as long."""
+"""How much longer than with the default settings trials are taken to be, on average, if only the defaults are known."""
 TRAINING = 0.8
 """Share of rows that are for training."""
 MANY = 20
 """Jobs from which on a run is worth measurements."""
 CALIBRATION_SECONDS = 120.0
 """Time after which no measurement begins. What was not measured is scaled from the same plugin on another table."""
+BEFORE_WORK = 60.0
+"""The same for a run, whose jobs wait until then."""
 
 
 def trained_by(step: Step) -> Address:
@@ -129,6 +133,8 @@ class Measurement:
 
     key: str
     payload: CalibratePayload
+    number: int = 0
+    """Of the trial whose settings it uses; 0 are the defaults."""
 
     def job(self, step: Step) -> Job:
         """Its job, named after a step that it is for."""
@@ -136,7 +142,11 @@ class Measurement:
 
 
 class Calibration(Timings):
-    """What a few epochs of each training take, on made-up rows of the same shape, in worker processes."""
+    """What a few epochs of each training take, on made-up rows of the same shape, in worker processes.
+
+    Trials can take a hundred times as long as the defaults, or a tenth. So where settings are tuned, those of the first
+    trials are measured too.
+    """
 
     source = "from a few epochs of each training; with early stopping, from how long such trainings usually are"
 
@@ -149,17 +159,22 @@ class Calibration(Timings):
             sparingly: measure each training on one table only, the largest: there most of the time goes.
         """
         self.plan = plan
-        self._measurements: dict[Kin, Measurement | None] = {}
+        self._measurements: dict[Kin, list[Measurement]] = {}
+        self._tried: dict[str, list[Settings]] = {}
+        """The settings of the first trials, by study."""
         self.measured: dict[str, float | None] = {}
-        self.rates: dict[Training, list[float]] = {}
-        """Seconds per unit of work of what was measured, by what is trained; also by the plugin alone."""
-        wanted = {each.key: (each, step) for step in steps if (each := self._measurement(step)) is not None}
+        self.rates: dict[Training, dict[int, list[float]]] = {}
+        """Seconds per unit of work of what was measured, by what is trained (also by the plugin alone) and number."""
+        wanted = {each.key: (each, step) for step in steps for each in self._of_step(step)}
         self.payloads = {key: each.payload for key, (each, _) in wanted.items()}
-        seen: Counter[Training] = Counter()
+        self.numbers = {key: each.number for key, (each, _) in wanted.items()}
+        seen: Counter[tuple[object, ...]] = Counter()
         order = {}
         for key in sorted(self.payloads, key=lambda key: -_work(self.payloads[key])):
-            pair, plugin = _trainings(self.payloads[key])
-            order[key] = (seen[pair], seen[plugin])  # every plugin once, then every pair, then other tables
+            number = self.numbers[key]
+            pair, plugin = ((*each, number) for each in _trainings(self.payloads[key]))
+            # On its largest table: every plugin once, every pair once, then other settings; then other tables.
+            order[key] = (seen[pair], number, seen[plugin])
             seen.update({pair, plugin})
         first = [key for key in sorted(order, key=order.__getitem__) if not (sparingly and order[key][0])]
         self.waiting = {key: (wanted[key][0].job(wanted[key][1]), wanted[key][1]) for key in reversed(first)}
@@ -196,36 +211,66 @@ class Calibration(Timings):
         seconds = self.measured[key] = outcome.result.get("seconds")
         if seconds is not None:
             for training in _trainings(self.payloads[key]):
-                self.rates.setdefault(training, []).append(seconds / _work(self.payloads[key]))
+                rates = self.rates.setdefault(training, {}).setdefault(self.numbers[key], [])
+                rates.append(seconds / _work(self.payloads[key]))
 
-    def _measurement(self, step: Step) -> Measurement | None:
-        """The measurement of a step's training; steps that train the same on the same shape share one."""
+    def _of_step(self, step: Step) -> list[Measurement]:
+        """The measurements of a step's training: with its settings, and where they are tuned, with those of the first
+        trials. Steps that train the same on the same shape share them."""
         kin = kinship(step)[0]
         if kin not in self._measurements:
-            self._measurements[kin] = self._make_measurement(step)
+            made = (self._make_measurement(step, number) for number in range(self._n_settings(step)))
+            self._measurements[kin] = list({each.key: each for each in made if each is not None}.values())
         return self._measurements[kin]
 
-    def _make_measurement(self, step: Step) -> Measurement | None:
+    def _n_settings(self, step: Step) -> int:
+        """How many settings of a step are known before the run."""
+        studies = [self._settings_of(study) for study in self._studies(step).values()]
+        return max(map(len, studies), default=1)
+
+    def _studies(self, step: Step) -> dict[str, Step]:
+        """The studies that decide on a step's settings, by part; its encoder may have one too."""
         payload = first_job(step).payload
-        finetune = isinstance(payload, FitPayload) and payload.method is not None
-        encoder = None
+        before = self.plan.steps.get(payload.features or "") if isinstance(payload, FitPayload) else None
+        keys = {**(before.tuned if before is not None else {}), **step.tuned}
+        studies: dict[str, Step] = {part: self.plan.steps[key] for part, key in keys.items() if key in self.plan.steps}
+        return {**studies, "trial": step} if step.study is not None else studies
+
+    def _settings_of(self, study: Step) -> list[Settings]:
+        if study.key not in self._tried:
+            self._tried[study.key] = first_batch(study)
+        return self._tried[study.key]
+
+    def _make_measurement(self, step: Step, number: int) -> Measurement | None:
+        """The n-th settings of every part that is tuned go together: any encoder may turn out to be the best."""
+        decided = {
+            part: tried[number % len(tried)]
+            for part, study in self._studies(step).items()
+            if (tried := self._settings_of(study))
+        }
+        job = step if step.study is None else step.study.make_step(decided["trial"])
+        payload = job.payload
+        plugin: Address | None
+        encoder: Address | None
         if isinstance(payload, PretrainPayload) and payload.trained:
-            plugin, model = payload.method, payload.model
+            plugin, model, encoder = payload.method, _with(payload.model, decided.get("model")), None
         elif isinstance(payload, FitPayload):
-            plugin, model = payload.joint or payload.method or payload.model, payload.model
-            encoder = self._encoder(payload)
+            model = _with(payload.model, decided.get("model"))
+            joint, method = _with(payload.joint, decided.get("joint")), _with(payload.method, decided.get("encoder"))
+            plugin = joint or method or model
+            encoder = _with(self._encoder(payload), decided.get("encoder"))
         else:
             return None
         wanted = CalibratePayload(
             plugin=plugin,
             model=model,
-            finetune=finetune,
+            finetune=isinstance(payload, FitPayload) and payload.method is not None,
             encoder=encoder,
             shape=Shape.of(payload.manifest, max(10, round(TRAINING * rows_of(step)))),
             store=tempfile.gettempdir(),
             cache=str(cache_dir()),
         )
-        return Measurement(content_key(wanted.to_json()), wanted)
+        return Measurement(content_key(wanted.to_json()), wanted, number)
 
     def _encoder(self, payload: FitPayload) -> Address | None:
         """The method whose features a model is trained on."""
@@ -233,21 +278,28 @@ class Calibration(Timings):
         return step.payload.method if step is not None and isinstance(step.payload, EncodePayload) else None
 
     def of_job(self, step: Step, *, closely: bool = False) -> float | None:
-        wanted = self._measurement(step)
-        if wanted is None:
+        wanted = self._of_step(step)
+        if not wanted:
             return 0.0
-        seconds = self.measured.get(wanted.key)
-        if seconds is None:
-            known = next((self.rates[each] for each in _trainings(wanted.payload) if each in self.rates), None)
-            seconds = statistics.median(known) * _work(wanted.payload) if known else None
-        if seconds is None:
+        known = {each.number: seconds for each in wanted if (seconds := self.measured.get(each.key)) is not None}
+        if not known:
+            payload = wanted[0].payload
+            rates = next((self.rates[each] for each in _trainings(payload) if each in self.rates), {})
+            known = {number: statistics.median(each) * _work(payload) for number, each in rates.items()}
+        if not known:
             return None
-        return PER_JOB + seconds * (SEARCHED if step.study is not None else 1.0)
+        only_defaults = len(wanted) > 1 and not any(known)
+        return PER_JOB + statistics.mean(known.values()) * (SEARCHED if only_defaults else 1.0)
 
     def is_measured(self, step: Step) -> bool:
-        """Whether this training was measured on this table."""
-        wanted = self._measurement(step)
-        return wanted is not None and self.measured.get(wanted.key) is not None
+        """Whether this training was measured on this table, with all settings that are known."""
+        wanted = self._of_step(step)
+        return bool(wanted) and all(self.measured.get(each.key) is not None for each in wanted)
+
+
+def _with(address: Address | None, config: Settings | None) -> Address | None:
+    """A plugin with settings that a study may choose."""
+    return address if address is None or config is None else address.model_copy(update={"config": config})
 
 
 def _trainings(payload: CalibratePayload) -> tuple[Training, Training]:
@@ -264,8 +316,8 @@ def _work(payload: CalibratePayload) -> float:
 class Forecast:
     """What is known of the time of steps before a run: from the results folder, else measured while it runs.
 
-    With a budget, and where settings are tuned, every training is measured. Otherwise each is measured once, on its
-    largest table; of a few jobs none.
+    With a budget, and where settings are tuned, every training is measured, as far as a minute allows. Otherwise each
+    is measured once, on its largest table; of a few jobs none.
     """
 
     def __init__(self, plan: Plan, store: Store, launcher: Launcher, budget: float | None = None) -> None:
@@ -279,6 +331,7 @@ class Forecast:
             kinds = {kinship(step)[0]: step for step in todo}
             unknown = [step for step in kinds.values() if self._of_stored(step) is None]
         self.calibration = Calibration(plan, unknown, sparingly=not long)
+        self._until: float | None = None
 
     def of_job(self, step: Step) -> float | None:
         """Seconds that one job of a step may take; None if nothing is known."""
@@ -298,7 +351,9 @@ class Forecast:
     def next(self, clock: Clock) -> Job | None:
         """The next measurement of something that is not known by now."""
         waiting = self.calibration.waiting
-        while waiting:
+        if self._until is None:
+            self._until = clock.now() + BEFORE_WORK
+        while waiting and clock.now() < self._until:
             job, step = waiting.popitem()[1]
             if not clock.knows(step):
                 return job

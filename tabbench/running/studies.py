@@ -30,6 +30,27 @@ class BestTrial:
     summary: TuningSummary
 
 
+def make_study(step: Step) -> Study:
+    """A study as it begins."""
+    assert step.study is not None
+    configured = step.study.configured
+    return Study(
+        step.key,
+        configured.config_class,
+        configured.config,
+        step.study.tuned,
+        step.study.n_trials,
+        step.study.sampler,
+        configured.space,
+    )
+
+
+def first_batch(step: Step) -> list[Settings]:
+    """The settings of a study's first trials: no result decides on them, so they are known before it begins."""
+    study = make_study(step)
+    return [study.propose().config for _ in range(min(BATCH, study.n_trials))]
+
+
 class OpenStudy:
     """The trials of one study, by jobs and records."""
 
@@ -49,16 +70,7 @@ class OpenStudy:
         self.store = store
         self.lock = lock
         """Held while the study is open: one driver at a time proposes trials."""
-        configured = self.plan.configured
-        self.study = Study(
-            step.key,
-            configured.config_class,
-            configured.config,
-            self.plan.tuned,
-            self.plan.n_trials,
-            self.plan.sampler,
-            configured.space,
-        )
+        self.study = make_study(step)
         self.steps: dict[str, Step] = {}
         self.trials: dict[str, list[Trial]] = {}
         """By the key of the job: a sampler may propose the same settings twice."""
