@@ -1,6 +1,7 @@
 """Samples per CPU-second of every method's pretraining, beside ts3l 0.70 where both have it.
 
     python benchmarks/ssl_speed.py --other /path/to/venv/bin/python
+    python benchmarks/ssl_speed.py --profile switchtab          which operations take the time of its pretraining
 
 One thread, 20,000 rows of 54 numbers, batches of 512, an encoder of 256-256 units. The other library lives in an
 environment of its own (``pip install torch==2.13.0 ts3l==0.70``); without ``--other`` only ours is measured. Turns of
@@ -22,9 +23,12 @@ TARGETS = {"vime": 8.0, "subtab": 2.0}
 EPOCHS = {"vime": 10, "subtab": 2, "binrecon": 6, "switchtab": 1, "switchtab-mlp": 4, "ptarl": 4}
 """Methods, and how many epochs are timed."""
 
+PRODUCTS = ("mm", "linear", "attention_for_cpu", "attention_for_cpu_backward")
+"""What the names of matrix products end with."""
 
-def measure_ours(method_name: str, epochs: int) -> float:
-    """Everything that ``pretrain`` does is timed: scaling, corruption, training."""
+
+def make_training(method_name: str) -> Callable[[int], None]:
+    """A method's whole pretraining of so many epochs."""
     import numpy as np
     import torch
     from tabbench_binrecon.method import BinRecon
@@ -58,11 +62,33 @@ def measure_ours(method_name: str, epochs: int) -> float:
         else:
             method.pretrain(table, Context())
 
+    return train
+
+
+def measure_ours(method_name: str, epochs: int) -> float:
+    """Everything that ``pretrain`` does is timed: scaling, corruption, training."""
+    train = make_training(method_name)
     train(1)  # first calls allocate and initialise
     start = time.process_time()
     train(epochs)
     stages = 2 if method_name == "ptarl" else 1
     return N_ROWS * epochs * stages / (time.process_time() - start)
+
+
+def profile(method_name: str) -> None:
+    """How much of an epoch are matrix products, and the operations that take longest."""
+    import torch
+
+    train = make_training(method_name)
+    train(1)
+    with torch.profiler.profile() as found:
+        train(1)
+    operations = sorted(found.key_averages(), key=lambda each: -each.self_cpu_time_total)
+    total = sum(each.self_cpu_time_total for each in operations)
+    products = sum(each.self_cpu_time_total for each in operations if each.key.endswith(PRODUCTS))
+    print(f"{method_name}: {products / total:.0%} of {total / 1e6:.2f} s are products; the longest operations:")
+    for each in operations[:12]:
+        print(f"  {each.self_cpu_time_total / total:6.1%}  {each.count:7}  {each.key}")
 
 
 def measure_other(method_name: str, epochs: int) -> float:
@@ -130,7 +156,11 @@ def main() -> int:
     parser.add_argument("--other", metavar="PYTHON", help="interpreter that has ts3l 0.70")
     parser.add_argument("--turns", type=int, default=3, help="measurements of each side (default 3)")
     parser.add_argument("--measure", nargs=3, metavar=("SIDE", "METHOD", "EPOCHS"), help=argparse.SUPPRESS)
+    parser.add_argument("--profile", choices=list(EPOCHS), help="show where one method's time goes")
     options = parser.parse_args()
+    if options.profile:
+        profile(options.profile)
+        return 0
     if options.measure:
         side, method, epochs = options.measure
         print(json.dumps((measure_ours if side == "ours" else measure_other)(method, int(epochs))))

@@ -8,7 +8,7 @@ Times are CPU-seconds per optimiser step of 512 rows, for mask sizes drawn as in
 step's products with weight matrices alone in float32, forward and backward, for the same sizes and the whole batch at
 once; products of attention, and everything else, are left out. Steps with and without dropout and the floor take turns
 in one process, because a shared machine is not equally fast all the time, and the medians count. Memory is the peak of
-a process that does nothing but steps, with the environment of a worker; about 0.47 GB of it are PyTorch, scikit-learn
+a process that does nothing but steps, with the environment of a worker; about 0.45 GB of it are PyTorch, scikit-learn
 and pandas. ``--bf16 false`` measures float32, which is also what a CPU without bfloat16
 gets. ``reference`` and ``prototype`` were measured once, on another day of a machine of this kind: the authors' code
 (whose four target masks are one), and a plain implementation of the paper.

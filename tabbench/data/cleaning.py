@@ -166,7 +166,7 @@ def _clean_target(
     if not known.all():
         frame, target = frame[known], target[known]
     if len(frame) < MIN_ROWS:
-        raise DataError(f"{len(frame)} rows with a target are too few to split: at least {MIN_ROWS} are needed")
+        raise DataError(f"rows with a target: {len(frame)}, but at least {MIN_ROWS} are needed for a split")
     distinct = int(target.nunique())
     if distinct == 1:
         what = "value" if loaded.task == "regression" else "class"

@@ -181,7 +181,7 @@ def test_inputs_are_not_changed() -> None:
         (load(make_frame(), "q"), "there is no categorical column 'q'"),
         (load(make_frame(), "y"), "is the target and cannot also be a categorical feature"),
         (load(make_frame().iloc[:0]), "has columns, but no rows"),
-        (load(make_frame().head(9)), "9 rows with a target are too few to split: at least 10"),
+        (load(make_frame().head(9)), "rows with a target: 9, but at least 10 are needed for a split"),
         (load(make_frame()[["y"]]), "no column besides the target"),
         (load(make_frame().assign(y=1)), "the target 'y' has only one class: 1"),
         (load(make_frame().assign(y=1), task="regression"), "the target 'y' has only one value: 1.0"),
