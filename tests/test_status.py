@@ -23,7 +23,7 @@ def status(results: Path) -> dict[str, Any]:
 def test_a_run_is_seen_at_work_killed_and_done(tmp_path: Path) -> None:
     results = tmp_path / "results"
     command = [sys.executable, "-P", "-m", "tabbench", "run", "--plugin", str(TOYS), "--ssl", "none",
-               "--model", "nearest", "--data", "wine", "--seeds", "2", "--jobs", "1", "--set", "nearest.sleep=30",
+               "--model", "nearest", "--data", "wine", "--seeds", "2", "--jobs", "1", "--set", "nearest.sleep=10",
                "--offline", "-q", "--results", str(results)]  # fmt: skip
     driver = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
