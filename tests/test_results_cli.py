@@ -315,7 +315,7 @@ def test_a_copy_with_other_rows_is_found(theirs: Path, tmp_path: Path) -> None:
         {name: json.loads(value) if COLUMNS[name] == "json" and value else value for name, value in row.items()}
         for row in rows
     ]
-    write_copy(folder, to_arrow(nested), opened.included)
+    write_copy(folder, to_arrow(nested), lambda: opened.included)
     assert verify_results(folder).findings == ["records.parquet: its rows are not those of the lines"]
 
 

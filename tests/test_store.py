@@ -13,9 +13,10 @@ import pytest
 from harness import add, saved, tabbench
 
 from tabbench.errors import TabbenchWarning, UsageError
+from tabbench.results.copy import CHUNK, open_copy
 from tabbench.results.lines import to_line
 from tabbench.results.record import SCHEMA_VERSION
-from tabbench.results.store import COMPACT_AFTER, Store
+from tabbench.results.store import Store
 from tabbench.results.tabulate import tabulate
 
 
@@ -133,6 +134,49 @@ def test_the_parquet_copy_says_the_same_as_the_lines(tmp_path: Path) -> None:
     assert json.loads(frame["test"][0]) == {"accuracy": 0.5}
 
 
+def test_a_copy_that_grows_over_its_row_groups_finds_every_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tabbench.results.copy.ROW_GROUP", 7)
+    monkeypatch.setattr("tabbench.results.copy.CHUNK", 3)
+    writer = Store(tmp_path)
+    for until in (5, 12, 30):
+        while (number := len(saved(writer))) < until:
+            add(writer, record(f"k{number}", seed=number))
+        Store(tmp_path).compact()
+        reader = Store(tmp_path)
+        reader.refresh()
+        assert all((found := reader.record(f"k{i}")) is not None and found.seed == i for i in range(until))
+        sizes = [group.num_rows for group in open_parts(tmp_path)]
+        assert sizes == [7] * (until // 7) + [until % 7] * (until % 7 > 0)
+
+
+def test_a_full_disk_while_the_copy_is_written_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tabbench.results.copy.CHUNK", 3)
+    monkeypatch.setattr("tabbench.results.store.CHUNK", 3)
+    monkeypatch.setattr("tabbench.results.copy.ROW_GROUP", 4)
+    store = Store(tmp_path)
+    for number in range(20):
+        add(store, record(f"k{number}"))
+
+    def fill(self: object, table: object, row_group_size: int) -> None:
+        raise OSError("disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pyarrow.parquet.ParquetWriter.write_table", fill)
+        assert store.read_table(["key"]).num_rows == 20
+        assert not (tmp_path / "records.parquet").exists()
+    assert store.read_table(["key"]).num_rows == 20
+    assert (tmp_path / "records.parquet").exists()
+    assert not list(tmp_path.glob(".records-*"))
+
+
+def open_parts(root: Path) -> list[Any]:
+    copied = open_copy(root)
+    assert copied is not None
+    return list(copied.parts())
+
+
 def test_a_broken_or_outdated_parquet_copy_is_not_believed(tmp_path: Path) -> None:
     store = Store(tmp_path)
     add(store, record("a"))
@@ -194,7 +238,7 @@ def test_a_hundred_thousand_records_are_tabulated_within_a_second(tmp_path: Path
         for i in range(100_000)
     ]  # fmt: skip
     (folder / "x.jsonl").write_text("\n".join(lines) + "\n")
-    assert len(lines) > COMPACT_AFTER
+    assert len(lines) > CHUNK
     store = Store(tmp_path)
     store.compact()
     tries = []

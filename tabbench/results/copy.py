@@ -13,7 +13,7 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,7 +29,8 @@ NAME = "records.parquet"
 ROW_GROUP = 10_000
 """Rows decoded at once when looking up a single record."""
 CHUNK = 1000
-"""Records whose fields are held as Python objects at once while the copy is made."""
+"""Records whose fields are held as Python objects at once while the copy is made. If as many are new, readers bring it
+up to date."""
 GRACE = 0.05
 """Seconds that a writer may need between renaming the copy and renaming its digest."""
 
@@ -47,6 +48,13 @@ class Copy:
         import pyarrow.parquet as pq
 
         return pq.ParquetFile(self.file).read(list(columns))
+
+    def parts(self) -> Iterator[pa.Table]:
+        """All of it, one row group after the other."""
+        import pyarrow.parquet as pq
+
+        file = pq.ParquetFile(self.file)
+        return (file.read_row_group(group, list(COLUMNS)) for group in range(file.num_row_groups))
 
     def row(self, number: int) -> JsonObject:
         """One record as it was written."""
@@ -100,15 +108,23 @@ def is_outdated(root: Path) -> bool:
         return False
 
 
-def write_copy(root: Path, table: pa.Table, included: dict[str, int]) -> None:
-    """Replace the copy, then its digest; a reader in between does not trust the copy."""
+def write_copy(root: Path, parts: Iterable[pa.Table], included: Callable[[], dict[str, int]]) -> None:
+    """Replace the copy, then its digest; a reader in between does not trust the copy.
+
+    Args:
+        root: the results folder.
+        parts: the rows of the copy, made while it is written: a million records do not fit in memory.
+        included: the bytes of each file that are in them, asked for when all are made.
+    """
     import pyarrow.parquet as pq
 
     draft = root / f".records-{secrets.token_hex(4)}.parquet"
     about = draft.with_suffix(".json")
     try:
-        pq.write_table(table, draft, compression="zstd", row_group_size=ROW_GROUP)
-        value = {"sha256": _sha256(draft), "columns": list(COLUMNS), "files": included}
+        with pq.ParquetWriter(draft, no_rows().schema, compression="zstd") as file:
+            for group in _groups(parts):
+                file.write_table(group, row_group_size=ROW_GROUP)
+        value = {"sha256": _sha256(draft), "columns": list(COLUMNS), "files": included()}
         about.write_text(json.dumps({**value, "digest": _digest(value)}), encoding="utf-8")
         os.replace(draft, root / NAME)
         os.replace(about, root / f"{NAME}.json")
@@ -117,24 +133,40 @@ def write_copy(root: Path, table: pa.Table, included: dict[str, int]) -> None:
         about.unlink(missing_ok=True)
 
 
+def _groups(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The same rows in tables of the size of a row group; only the last may be shorter."""
+    import pyarrow as pa
+
+    waiting: list[pa.Table] = []
+    n_rows = 0
+    for part in parts:
+        waiting.append(part)
+        n_rows += part.num_rows
+        if n_rows >= ROW_GROUP:
+            table = pa.concat_tables(waiting)
+            whole = n_rows - n_rows % ROW_GROUP
+            yield table.slice(0, whole)
+            waiting, n_rows = [table.slice(whole)], n_rows - whole
+    if n_rows:
+        yield pa.concat_tables(waiting)
+
+
 def _digest(value: Mapping[str, object]) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
-def to_arrow(rows: Iterable[JsonObject]) -> pa.Table:
-    """Checked records as an arrow table with all columns; only their fields are in memory, some of them at a time."""
-    import pyarrow as pa
-
+def to_arrow(rows: Iterable[JsonObject]) -> Iterator[pa.Table]:
+    """Checked records as arrow tables with all columns, some rows at a time; each but the last has ``CHUNK`` rows."""
     # A record's objects are taken apart while they are still in the processor's caches.
     source = map(_fields(), rows)
     collecting = gc.isenabled()
     gc.disable()  # JSON has no cycles, and searching a million new objects for them takes a third of the time
     try:
-        parts = [_to_arrow(chunk) for chunk in iter(lambda: list(itertools.islice(source, CHUNK)), [])]
+        while chunk := list(itertools.islice(source, CHUNK)):
+            yield _to_arrow(chunk)
     finally:
         if collecting:
             gc.enable()
-    return pa.concat_tables(parts) if parts else _to_arrow([])
 
 
 def _fields() -> Callable[[JsonObject], list[object]]:
@@ -157,6 +189,11 @@ def _to_arrow(rows: Sequence[Sequence[object]]) -> pa.Table:
         for values, kind in zip(columns, COLUMNS.values(), strict=True)
     ]
     return pa.table(arrays, names=list(COLUMNS))
+
+
+def no_rows() -> pa.Table:
+    """All columns of the copy, without a record."""
+    return _to_arrow([])
 
 
 _KNOWN: dict[tuple[int, int, int, int], str] = {}

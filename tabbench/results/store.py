@@ -11,7 +11,9 @@ Any tool that reads JSONL or parquet can read the records without tabbench.
 
 from __future__ import annotations
 
+import collections
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -21,7 +23,7 @@ import socket
 import time
 import warnings
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -34,7 +36,7 @@ from tabbench.data.gather import FrozenTable
 from tabbench.errors import Evicted, TabbenchWarning, UsageError
 from tabbench.experiment.protocols import Skipped
 from tabbench.results import artefacts
-from tabbench.results.copy import Copy, open_copy, to_arrow, write_copy
+from tabbench.results.copy import CHUNK, Copy, no_rows, open_copy, to_arrow, write_copy
 from tabbench.results.drivers import Presence
 from tabbench.results.files import open_regular, read_experiments
 from tabbench.results.json_shapes import LeftOut
@@ -46,9 +48,6 @@ from tabbench.values import JsonObject
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-COMPACT_AFTER = 1000
-"""Readers update the parquet copy when at least this many records are not in it yet."""
 
 _USED_THREADS = re.compile(r'"threads": ?(\d+)')
 
@@ -251,36 +250,44 @@ class Store:
         import pyarrow as pa
 
         copied = open_copy(self.root)
-        fresh = Store(self.root)
-        fresh._seen = {} if copied is None else {name: _File(size) for name, size in copied.included.items()}
-        whole = to_arrow(fresh._new_lines())
-        included = {name: state.size for name, state in fresh._seen.items()}
-        if whole.num_rows >= COMPACT_AFTER:
-            self._compact(copied, whole, included)
-        parts = [] if copied is None else [copied.read(columns)]
-        return pa.concat_tables([*parts, whole.select(columns)])
+        kept = [] if copied is None else [copied.read(columns)]
+
+        def keep(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
+            for part in parts:
+                kept.append(part.select(columns))
+                yield part
+
+        new, included = self._new_parts(copied)
+        parts = keep(new)
+        first = list(itertools.islice(parts, 1))
+        if first and first[0].num_rows == CHUNK:
+            self._compact(copied, itertools.chain(first, parts), included)
+        collections.deque(parts, 0)  # where there is no copy to write
+        return pa.concat_tables(kept or [no_rows().select(columns)])
 
     def compact(self) -> None:
         """Bring the parquet copy up to date, unless another process is doing so."""
         if not (self.root / "records").is_dir():
             return
         copied = open_copy(self.root)
+        parts, included = self._new_parts(copied)
+        first = list(itertools.islice(parts, 1))
+        if first or copied is None:
+            self._compact(copied, itertools.chain(first, parts), included)
+
+    def _new_parts(self, copied: Copy | None) -> tuple[Iterator[pa.Table], Callable[[], dict[str, int]]]:
+        """Records that are not in the copy, and how far each file has been read for them."""
         fresh = Store(self.root)
         fresh._seen = {} if copied is None else {name: _File(size) for name, size in copied.included.items()}
-        new = to_arrow(fresh._new_lines())
-        if new.num_rows or copied is None:
-            self._compact(copied, new, {name: state.size for name, state in fresh._seen.items()})
+        return to_arrow(fresh._new_lines()), lambda: {name: state.size for name, state in fresh._seen.items()}
 
-    def _compact(self, copied: Copy | None, new: pa.Table, included: dict[str, int]) -> None:
+    def _compact(self, copied: Copy | None, new: Iterable[pa.Table], included: Callable[[], dict[str, int]]) -> None:
         """Write the rows of the copy and the new ones as the new copy."""
-        import pyarrow as pa
-
         lock = filelock.FileLock(self.root / "locks" / "compact.lock")
         try:
             (self.root / "locks").mkdir(exist_ok=True)
             with lock.acquire(timeout=0):
-                parts = [new] if copied is None else [copied.read(new.column_names), new]
-                write_copy(self.root, pa.concat_tables(parts), included)
+                write_copy(self.root, itertools.chain(() if copied is None else copied.parts(), new), included)
         except (filelock.Timeout, OSError, NotImplementedError):
             # Another process is doing it, the folder is read-only, or it has no locks: use the JSONL files.
             return

@@ -102,7 +102,7 @@ def _check_copy(root: Path, found: Verified) -> None:
                     rows.append(read_record(line))
                 except BadRecordError:  # named before
                     continue
-    wanted = sorted(copy.to_arrow(rows).to_pylist(), key=_order)
+    wanted = sorted((row for part in copy.to_arrow(rows) for row in part.to_pylist()), key=_order)
     stored = sorted(opened.read(list(COLUMNS)).to_pylist(), key=_order)
     sound = {row["key"] for row in wanted}
     if wanted != [row for row in stored if row["key"] in sound]:
