@@ -1,6 +1,6 @@
 """How good estimates of time are: predicted over actual, before a run and while it runs.
 
-    python benchmarks/estimates.py [--only NAME] [--data FILE:TARGET] [--jobs 2] [--alone]
+    python benchmarks/estimates.py [--only NAME] [--data FILE:TARGET] [--jobs 2] [--alone] [--moments]
 
 Each run is calibrated first, as by ``--dry-run --calibrate``. While it runs, its estimate of the time left is written
 down whenever a job ends, from the tenth on, and compared with the time that was left indeed. Moments with less than ten
@@ -148,8 +148,8 @@ class Diary:
         return [left / (self.ended - when) for when, left in self.said if self.ended - when >= least]
 
 
-def measure(name: str, entries: Entries, jobs: int, *, alone: bool) -> str:
-    """One run: its line of the table."""
+def measure(name: str, entries: Entries, jobs: int, *, alone: bool, moments: bool = False) -> str:
+    """One run: its line of the table, with the single moments if asked for."""
     registry = make_registry()
     terms = Conditions(jobs=jobs, offline=True)
     with tempfile.TemporaryDirectory(prefix="tabbench-estimates-") as folder:
@@ -168,7 +168,12 @@ def measure(name: str, entries: Entries, jobs: int, *, alone: bool) -> str:
     spread = f"{min(ratios):.2f} to {max(ratios):.2f}" if ratios else "-"
     middle = f"{statistics.median(ratios):.2f}" if ratios else "-"
     cells = [name, diary.jobs, f"{actual:.0f} s", f"{calibrated * diary.share / actual:.2f}", middle, spread]
-    return " | ".join(map(str, [*cells, f"{within} of {len(ratios)}"]))
+    line = " | ".join(map(str, [*cells, f"{within} of {len(ratios)}"]))
+    every = [
+        f"{when - diary.begun:7.0f} s: {left:5.0f} s left, in truth {diary.ended - when:5.0f} s"
+        for when, left in diary.said
+    ]
+    return "\n".join([f"| {line} |", *(every if moments else ())])
 
 
 def main() -> None:
@@ -176,6 +181,7 @@ def main() -> None:
     parser.add_argument("--only", choices=list(RUNS), help="one run")
     parser.add_argument("--data", metavar="FILE:TARGET", help="the table of the run 'own'")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--moments", action="store_true", help="print every moment")
     parser.add_argument("--alone", action="store_true", help="count time as if the run were alone on the machine")
     asked = parser.parse_args()
     load = os.getloadavg()[0]
@@ -188,7 +194,7 @@ def main() -> None:
     for name, entries in RUNS.items():
         if asked.only in (None, name) and (name != "own" or asked.data):
             given = {**entries, "data": [asked.data]} if name == "own" else entries
-            print(f"| {measure(name, given, asked.jobs, alone=asked.alone)} |", flush=True)
+            print(measure(name, given, asked.jobs, alone=asked.alone, moments=asked.moments), flush=True)
 
 
 if __name__ == "__main__":
