@@ -52,6 +52,7 @@ def test_new_says_what_it_wrote_and_what_to_do_next(tmp_path: Path) -> None:
     assert written == sorted(f"tabbench-fresh-idea/{name}" for name in named)
 
 
+@pytest.mark.slow
 def test_the_workflow_of_a_new_package_checks_replays_and_publishes_submissions(tmp_path: Path) -> None:
     assert tabbench("plugins", "new", "ssl", "fresh-idea", "--into", tmp_path).returncode == 0
     project = tmp_path / "tabbench-fresh-idea"

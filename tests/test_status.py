@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 from harness import TOYS, tabbench
 
 
@@ -20,6 +21,7 @@ def status(results: Path) -> dict[str, Any]:
     return told
 
 
+@pytest.mark.slow
 def test_a_run_is_seen_at_work_killed_and_done(tmp_path: Path) -> None:
     results = tmp_path / "results"
     command = [sys.executable, "-P", "-m", "tabbench", "run", "--plugin", str(TOYS), "--ssl", "none",

@@ -249,7 +249,7 @@ def test_a_hundred_thousand_records_are_tabulated_within_a_second(tmp_path: Path
     seconds = min(tries)
     started = time.process_time()
     assert all(json.loads(line) for line in lines)
-    parsing = time.process_time() - started  # about a second, and more on a slow machine
+    parsing = time.process_time() - started  # half a second, and more on a slow machine
     assert len(table.rows) == 56
     assert sum(len(cell.found) for row in table.rows for cell in row.cells.values()) == 100_000
-    assert seconds < max(1.0, parsing), f"{seconds:.2f} CPU seconds, parsing {parsing:.2f}"
+    assert seconds < max(1.0, 2 * parsing), f"{seconds:.2f} CPU seconds, parsing {parsing:.2f}"

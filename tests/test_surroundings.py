@@ -122,6 +122,7 @@ def test_nothing_is_said_of_a_thread_that_may_not_touch_signals() -> None:
     assert found == [[]]
 
 
+@pytest.mark.slow
 def test_a_leaking_job_is_flagged_and_the_next_one_in_line_is_as_if_alone(bench: Bench, tmp_path: Path) -> None:
     bench.run(ssl=["none"], seeds=3, set={"nearest": {"behave": {0: "leak", 1: "leak and fail"}}})
     records = {record.seed: record for record in bench.store.records()}

@@ -232,6 +232,7 @@ def test_other_forms_are_refused_with_those_there_are(reference: str, whole: Reg
         find_sources(reference, whole)
 
 
+@pytest.mark.slow
 def test_fetching_a_suite_loads_several_at_a_time_goes_on_after_a_failure_and_resumes(
     frame: pd.DataFrame, serve: Serve
 ) -> None:
