@@ -113,7 +113,7 @@ def write_copy(root: Path, parts: Iterable[pa.Table], included: Callable[[], dic
 
     Args:
         root: the results folder.
-        parts: the rows of the copy, made while it is written: a million records do not fit in memory.
+        parts: the rows of the copy, made while it is written, so that they are never all in memory.
         included: the bytes of each file that are in them, asked for when all are made.
     """
     import pyarrow.parquet as pq
