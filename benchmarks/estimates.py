@@ -30,7 +30,7 @@ from tabbench.experiment.spec import Entries
 from tabbench.registry import make_registry
 from tabbench.results.store import Store
 from tabbench.running.clock import Clock
-from tabbench.running.forecast import Calibration
+from tabbench.running.measurements import Calibration
 from tabbench.running.request import Conditions, plan_request, read_request, run_request
 from tabbench.running.todo import urgency, what_to_do
 
@@ -113,7 +113,9 @@ class Diary:
             self.now = clock.now = alone = Alone(clock)
             measured = clock.prior
             # Measurements of a few epochs are in the time of the wall.
-            clock.prior = lambda step: None if (said := measured(step)) is None else said * alone.share
+            clock.prior = lambda step, trial=None: (
+                None if (said := measured(step, trial)) is None else said * alone.share
+            )
         self.begun, self.wall = self.now(), time.monotonic()
 
     def _note(self) -> None:

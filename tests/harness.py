@@ -16,7 +16,7 @@ from toys.toy_plugin import InProcess as InProcess
 
 from tabbench import Context, DeadlineReached
 from tabbench.cli.app import main
-from tabbench.contracts import Executor
+from tabbench.contracts import Executor, Job
 from tabbench.contracts.job import Event, Outcome
 from tabbench.data.gather import find_data
 from tabbench.experiment.graph import Plan, Step
@@ -134,11 +134,13 @@ class Foretold(Forecast):
 
     def __init__(self, plan: Plan, store: Store, launcher: Launcher, prior: Prior) -> None:
         super().__init__(plan, store, launcher)
-        self.calibration.waiting.clear()
         self.prior = prior
 
-    def of_job(self, step: Step) -> float | None:
-        return self.prior(step)
+    def of_job(self, step: Step, trial: int | None = None) -> float | None:
+        return self.prior(step, trial)
+
+    def next(self, clock: Clock) -> Job | None:
+        return None
 
 
 class Bench:

@@ -10,7 +10,7 @@ from tabbench.running.request import parse_duration
 
 def slow(*words: str, seconds: float = 1e6) -> "Prior":
     """Steps whose labels have one of these words take long, all others no time."""
-    return lambda step: seconds if any(word in step.label for word in words) else 0.0
+    return lambda step, trial=None: seconds if any(word in step.label for word in words) else 0.0
 
 
 def test_tuned_baselines_are_there_before_a_pretraining_begins(bench: Bench) -> None:

@@ -1,6 +1,7 @@
 """How long a training would take, from a few of its epochs."""
 
 import time
+from collections.abc import Callable
 
 import pytest
 from harness import Bench
@@ -9,13 +10,15 @@ from sklearn.linear_model import LogisticRegression
 from tabbench.context import Context
 from tabbench.contracts import Outcome
 from tabbench.errors import DeadlineReached
-from tabbench.experiment.payloads import Shape
+from tabbench.experiment.payloads import CalibratePayload, Shape
 from tabbench.running.calibration import FEW, make_labelled, measure
 from tabbench.running.clock import Clock
-from tabbench.running.forecast import BEFORE_WORK, PER_JOB, SEARCHED, Calibration, Forecast
+from tabbench.running.forecast import BEFORE_WORK, Forecast
 from tabbench.running.launch import make_launcher
-from tabbench.running.studies import OpenStudy
-from tabbench.running.tuning import BATCH
+from tabbench.running.measurements import PER_JOB, Calibration
+from tabbench.running.studies import OpenStudy, known_trials
+from tabbench.running.timings import SEARCHED
+from tabbench.running.tuning import BATCH, STARTUP_TRIALS
 from tabbench.values import Labelled, Table, Task
 
 EPOCHS, EPOCH, SETUP = 50, 0.02, 0.8
@@ -74,49 +77,106 @@ def test_made_up_labels_can_be_learnt_in_part() -> None:
     assert set(train.y) == set(range(4))
 
 
+def drain(calibration: Calibration) -> list[CalibratePayload]:
+    """All that it would measure, in this order."""
+    jobs = iter(calibration.next, None)
+    return [CalibratePayload.model_validate(job.payload) for job in jobs if job is not None]
+
+
+def take(calibration: Calibration, seconds: Callable[[CalibratePayload, int], float]) -> None:
+    """Measure everything; ``seconds`` get the payload and its number."""
+    for number, job in enumerate(iter(calibration.next, None)):
+        assert job is not None
+        payload = CalibratePayload.model_validate(job.payload)
+        calibration.take(job.key, Outcome("ok", {"seconds": seconds(payload, number)}))
+
+
 def test_each_training_is_measured_on_its_largest_table_first(bench: Bench) -> None:
     plan = bench.plan(data=["wine", "diabetes"], ssl=["projection"], model=["nearest", "linear"], controls=["none"])
-    sparing = Calibration(plan, plan.steps.values(), sparingly=True)
-    every = Calibration(plan, plan.steps.values())
-    assert {step.payload.manifest.name for _, step in sparing.waiting.values()} == {"diabetes"}
-    assert len(every.waiting) == 2 * len(sparing.waiting)
-    assert [*every.waiting][-len(sparing.waiting) :] == [*sparing.waiting], "the next one is the last"
+    sparing = drain(Calibration(plan, plan.steps.values(), sparingly=True))
+    every = drain(Calibration(plan, plan.steps.values()))
+    assert {payload.shape.rows for payload in sparing} == {round(0.8 * 442)}, "diabetes"
+    assert len(every) == 2 * len(sparing)
+    assert every[: len(sparing)] == sparing
 
 
-def test_a_study_is_judged_by_the_settings_of_its_first_trials(bench: Bench) -> None:
-    plan = bench.plan(ssl=["none"], model=["xgboost"], controls=[], trials=6)
+def test_a_trial_is_judged_by_its_own_settings(bench: Bench) -> None:
+    plan = bench.plan(ssl=["none"], model=["xgboost"], controls=[], trials=12)
     calibration = Calibration(plan, plan.steps.values())
     tune, final = plan.steps.values()
-    measured = calibration._of_step(tune)
-    assert [each.number for each in measured] == list(range(BATCH))
-    assert [each.key for each in measured] == [each.key for each in calibration._of_step(final)]
     study = OpenStudy(tune, bench.store, bench.store.lock("k"))
-    tried = [study.study.propose().config for _ in range(BATCH)]
-    assert [each.payload.model and each.payload.model.config for each in measured] == tried, "what will be tried"
-    calibration.take(measured[0].key, Outcome("ok", {"seconds": 10.0}))
+    tried = [study.study.propose().config for _ in range(STARTUP_TRIALS)]
+    first = calibration.next()
+    assert first is not None
+    calibration.take(first.key, Outcome("ok", {"seconds": 10.0}))
     assert calibration.of_job(tune) == pytest.approx(PER_JOB + SEARCHED * 10.0), "while only the defaults are known"
-    for each in measured[1:]:
-        assert not calibration.is_measured(tune)
-        calibration.take(each.key, Outcome("ok", {"seconds": 100.0}))
-    assert calibration.is_measured(tune)
-    assert calibration.of_job(tune) == calibration.of_job(final) == pytest.approx(PER_JOB + 77.5)
+    assert not calibration.is_measured(tune)
+    measured = [first.payload["model"]["config"]]
+    for number in range(1, STARTUP_TRIALS):
+        assert not calibration.is_measured(tune, number)
+        job = calibration.next()
+        assert job is not None
+        measured.append(job.payload["model"]["config"])
+        calibration.take(job.key, Outcome("ok", {"seconds": 100.0 * number}))
+        assert calibration.is_measured(tune, number)
+        assert calibration.of_job(tune, number) == pytest.approx(PER_JOB + 100.0 * number)
+    assert calibration.next() is None
+    assert measured == tried, "what will be tried"
+    assert calibration.of_job(tune) == calibration.of_job(tune, 9) == pytest.approx(PER_JOB + 400.0), "random settings"
+    assert calibration.of_job(final) == pytest.approx(PER_JOB + 351.25), "the defaults may be the best"
 
 
-def test_settings_of_models_and_of_encoders_are_tried_together(bench: Bench) -> None:
+def test_trials_are_known_whatever_earlier_ones_result_in(bench: Bench) -> None:
+    plan = bench.plan(ssl=["none"], model=["xgboost"], controls=[], trials=STARTUP_TRIALS)
+    tune = next(iter(plan.steps.values()))
+    study = OpenStudy(tune, bench.store, bench.store.lock("k")).study
+    proposed = []
+    for _ in range(STARTUP_TRIALS):
+        trial = study.propose()
+        proposed.append(trial.config)
+        if len(study.trials) % BATCH == 0:
+            for each in study.trials[-BATCH:]:
+                each.status, each.value = "ok", 1.0 / (1 + each.number)
+    assert proposed == known_trials(tune)
+
+
+def test_models_are_measured_with_the_default_encoder_and_encoders_with_the_default_model(bench: Bench) -> None:
     plan = bench.plan(ssl=["vime"], model=["xgboost"], controls=[], trials=4, ssl_trials=4)
     calibration = Calibration(plan, plan.steps.values())
-    encoders, models = (
-        [each.payload for each in calibration._of_step(step)] for step in plan.steps.values() if step.study is not None
-    )
-    widths = [each.plugin and each.plugin.config["width"] for each in encoders]
-    assert len(set(map(str, widths))) > 1
-    assert [each.encoder and each.encoder.config["width"] for each in models] == widths
+    encoders, models = (step for step in plan.steps.values() if step.study is not None)
+    tried = known_trials(encoders)
+    seen = set()
+
+    def seconds(payload: CalibratePayload, number: int) -> float:
+        if payload.encoder is None:
+            return 1.0
+        assert payload.plugin is not None
+        base = tried.index(payload.encoder.config)
+        seen.add((known_trials(models).index(payload.plugin.config), base))
+        return 10.0 * (1 + base) - PER_JOB
+
+    take(calibration, seconds)
+    assert seen == {(0, 0), (1, 0), (2, 0), (3, 0), (0, 1), (0, 2), (0, 3)}
+    assert calibration.of_job(models, 2) == pytest.approx(25.0), "any of four encoders"
+    calibration.decide(encoders, tried[3])
+    assert calibration.of_job(models, 2) == calibration.of_job(models) == pytest.approx(40.0)
 
 
-def test_other_settings_are_measured_before_other_tables(bench: Bench) -> None:
-    plan = bench.plan(data=["wine", "diabetes"], ssl=["none"], model=["xgboost"], controls=[], trials=4)
-    waiting = list(Calibration(plan, plan.steps.values()).waiting.values())[::-1]
-    assert [step.payload.manifest.name for _, step in waiting] == ["diabetes"] * BATCH + ["wine"] * BATCH
+def test_what_makes_up_most_of_the_time_is_measured_next(bench: Bench) -> None:
+    plan = bench.plan(data=["wine", "diabetes"], ssl=["none"], model=["xgboost", "mlp"], controls=[], trials=4)
+    calibration = Calibration(plan, plan.steps.values())
+    asked = []
+
+    def seconds(payload: CalibratePayload, number: int) -> float:
+        assert payload.plugin is not None
+        asked.append((payload.plugin.name, payload.shape.rows))
+        return 1000.0 if asked[-1] == ("mlp", 142) else 1.0
+
+    take(calibration, seconds)
+    diabetes = round(0.8 * 442)
+    assert sorted(asked[:2]) == [("mlp", diabetes), ("xgboost", diabetes)], "every training once"
+    wine = asked.index(("mlp", 142))
+    assert asked[wine : wine + 4] == [("mlp", 142)] * 4, "all its settings, once it is known to be slow"
 
 
 def test_a_run_measures_for_a_minute_at_most(bench: Bench) -> None:
@@ -132,9 +192,10 @@ def test_another_table_is_judged_by_the_same_pair(bench: Bench) -> None:
     plan = bench.plan(data=["wine", "diabetes"], ssl=["projection"], model=["linear"], controls=["none"])
     calibration = Calibration(plan, plan.steps.values())
     fits = {(step.planned.ssl, step.planned.data): step for step in plan.records if step.planned is not None}
-    for ssl, seconds in (("none", 10.0), ("projection", 500.0)):
-        (measured,) = calibration._of_step(fits[ssl, "diabetes"])
-        calibration.take(measured.key, Outcome("ok", {"seconds": seconds}))
+    for _ in range(3):  # the pretraining and the two fits, on the larger table
+        job = calibration.next()
+        assert job is not None
+        calibration.take(job.key, Outcome("ok", {"seconds": 500.0 if job.payload["encoder"] else 10.0}))
     raw, wide = (calibration.of_job(fits[ssl, "wine"]) for ssl in ("none", "projection"))
     assert raw is not None
     assert wide is not None
@@ -147,5 +208,5 @@ def test_a_run_of_few_jobs_is_not_measured(bench: Bench) -> None:
     launcher = make_launcher(bench.registry, jobs=1)
     few = bench.plan(data=["wine"], ssl=["projection"], model=["linear"])
     many = bench.plan(data=["wine"], ssl=["projection"], model=["linear"], splits=10)
-    assert not Forecast(few, bench.store, launcher).calibration.waiting
-    assert len(Forecast(many, bench.store, launcher).calibration.waiting) == 3
+    assert not drain(Forecast(few, bench.store, launcher).calibration)
+    assert len(drain(Forecast(many, bench.store, launcher).calibration)) == 3

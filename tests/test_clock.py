@@ -2,6 +2,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import pytest
+from harness import Bench
 
 from tabbench.contracts.job import Event
 from tabbench.data.cache import Manifest
@@ -57,7 +58,7 @@ def test_a_first_training_is_judged_by_its_pace() -> None:
 def test_before_anything_is_done_what_waits_is_judged_by_the_pace_of_what_runs() -> None:
     watch = Watch()
     steps = [fit(key, "mlp") for key in "abcde"]
-    clock = Clock(watch, prior=lambda step: None)
+    clock = Clock(watch, prior=lambda step, trial=None: None)
     clock.begin(steps, 2)
     assert clock.left() is None
     for step in steps[:2]:
@@ -137,7 +138,7 @@ def test_other_tables_count_by_their_size() -> None:
 
 def test_what_was_known_before_is_corrected_by_what_has_run_the_more_the_longer_it_took() -> None:
     watch = Watch()
-    clock = Clock(watch, prior=lambda step: {"wine": 100.0, "adult": 1000.0}[step.payload.manifest.name])
+    clock = Clock(watch, prior=lambda step, trial=None: {"wine": 100.0, "adult": 1000.0}[step.payload.manifest.name])
     first, second, other = fit("a", "mlp"), fit("b", "resnet"), fit("c", "linear", "adult")
     clock.begin([first, second, other], 1)
     assert clock.left() == pytest.approx(1200.0)
@@ -153,21 +154,54 @@ def test_what_was_known_before_is_corrected_by_what_has_run_the_more_the_longer_
 
 def test_a_prior_that_was_scaled_from_another_table_corrects_nothing() -> None:
     watch = Watch()
-    clock = Clock(watch, prior=lambda step: 100.0, is_measured=lambda step: False)
+    clock = Clock(watch, prior=lambda step, trial=None: 100.0, is_measured=lambda step, trial=None: False)
     first, second = fit("a", "mlp"), fit("b", "mlp", "adult")
     clock.begin([first, second], 1)
     run(clock, watch, first, 1.0, epochs=10, of=10)
     assert clock.left() == pytest.approx(100.0)
 
 
+def study_of(bench: Bench, n_trials: int) -> Step:
+    plan = bench.plan(ssl=["none"], model=["xgboost"], controls=[], trials=n_trials)
+    return next(step for step in plan.steps.values() if step.study is not None)
+
+
+def test_a_trial_that_was_measured_is_not_judged_by_others(bench: Bench) -> None:
+    watch, said = Watch(), {0: 10.0, 1: 200.0, 2: 20.0, 3: 50.0}
+
+    def prior(step: Step, trial: int | None = None) -> float:
+        return 70.0 if trial is None else said[trial]
+
+    clock = Clock(watch, prior, is_measured=lambda step, trial=None: trial in (None, *said))
+    study = study_of(bench, 4)
+    clock.begin([study], 1)
+    assert clock.left() == pytest.approx(sum(said.values()))
+    for number in range(2):
+        clock.started(f"trial {number}", study, number)
+        clock.trials_left(study, 3 - number)
+        watch.time += said[number]
+        clock.finished(f"trial {number}")
+    assert clock.left() == pytest.approx(said[2] + said[3]), "not what the first two took"
+
+
+def test_trials_that_were_not_measured_count_as_any_other(bench: Bench) -> None:
+    clock = Clock(
+        Watch(),
+        prior=lambda step, trial=None: 70.0 if trial is None else 10.0,
+        is_measured=lambda step, trial=None: trial == 0,
+    )
+    clock.begin([study_of(bench, 4)], 1)
+    assert clock.left() == pytest.approx(10.0 + 3 * 70.0)
+
+
 def test_a_long_job_that_comes_last_runs_alone() -> None:
-    clock = Clock(Watch(), prior=lambda step: 70.0 if step.label == "z" else 10.0)
+    clock = Clock(Watch(), prior=lambda step, trial=None: 70.0 if step.label == "z" else 10.0)
     clock.begin([*(fit(name, name) for name in "abcdef"), fit("z", "z")], 2)
     assert clock.left() == pytest.approx(6 * 10.0 / 2 + 70.0)
 
 
 def test_what_needs_a_late_step_begins_after_it_though_it_is_urgent() -> None:
-    clock = Clock(Watch(), prior=lambda step: 70.0 if step.label == "z" else 10.0)
+    clock = Clock(Watch(), prior=lambda step, trial=None: 70.0 if step.label == "z" else 10.0)
     clock.begin([replace(fit("z", "z"), needs=("f",)), *(fit(name, name) for name in "abcdef")], 2)
     assert clock.left() == pytest.approx(6 * 10.0 / 2 + 70.0, rel=0.1)
 
@@ -187,7 +221,7 @@ def test_a_job_that_lasts_longer_than_usual_is_not_expected_to_end_at_once() -> 
 
 def test_the_pace_of_a_running_job_says_more_of_its_like_than_the_prior() -> None:
     watch = Watch()
-    clock = Clock(watch, prior=lambda step: 5.0)
+    clock = Clock(watch, prior=lambda step, trial=None: 5.0)
     first, second = fit("a", "mlp"), fit("b", "mlp")
     clock.begin([first, second], 1)
     clock.started("a", first)
@@ -199,7 +233,7 @@ def test_the_pace_of_a_running_job_says_more_of_its_like_than_the_prior() -> Non
 
 def test_the_longest_chain_takes_its_time_however_many_slots_there_are() -> None:
     watch = Watch()
-    clock = Clock(watch, prior=lambda step: 60.0)
+    clock = Clock(watch, prior=lambda step, trial=None: 60.0)
     first = fit("a", "mlp")
     clock.begin([first, replace(fit("b", "resnet"), needs=("a",)), fit("c", "linear")], 8)
     assert clock.left() == pytest.approx(120.0)

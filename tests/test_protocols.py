@@ -9,8 +9,9 @@ from harness import TOYS, Bench, tabbench
 from tabbench.errors import UsageError
 from tabbench.experiment.graph import Plan, Step
 from tabbench.running.clock import work_of
-from tabbench.running.forecast import PER_JOB, Calibration, Timings
 from tabbench.running.launch import make_launcher
+from tabbench.running.measurements import PER_JOB, Calibration
+from tabbench.running.timings import Timings
 
 SMALL = {
     "vime": {"epochs": 2},
@@ -195,7 +196,7 @@ def test_finetuning_can_be_measured_beforehand(bench: Bench, ssl: str) -> None:
 def test_what_there_is_no_time_to_measure_is_scaled_from_the_same_plugin_on_another_table(bench: Bench) -> None:
     plan = bench.plan(ssl=["none"], model=["mlp"], data=["wine", "diabetes"], controls=[], set=small("mlp"))
     calibration = Calibration(plan, plan.steps.values())
-    assert len(calibration.waiting) == 2
+    assert len(calibration.trainings) == 2
     launcher = make_launcher(bench.registry, "local", jobs=1, threads=1, device="cpu")
     calibration.measure(launcher, bench.store, seconds=0.0)  # one at a time: only the first begins
     found = sorted(filter(None, (calibration.of_job(step) for step in plan.steps.values())))

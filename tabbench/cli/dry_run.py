@@ -30,8 +30,9 @@ def print_plan(
     """
     from tabbench.data.gather import expect_data
     from tabbench.experiment.plan import make_plan
-    from tabbench.running.forecast import CALIBRATION_SECONDS, Calibration, Timings
+    from tabbench.running.measurements import CALIBRATION_SECONDS, Calibration
     from tabbench.running.resources import jobs_at_a_time
+    from tabbench.running.timings import Timings
     from tabbench.running.todo import what_to_do
 
     manifests, absent = expect_data(spec.data, registry, reading=spec.reading, rule=spec.rule, weighting=spec.weighting)
@@ -54,7 +55,7 @@ def print_plan(
     timings = Timings(store, spec.preset)
     if calibrate:
         timings = calibration = Calibration(plan, todo.values())
-        trainings = f"a few epochs of {len(calibration.waiting)} training(s)"
+        trainings = f"a few epochs of {len(calibration.trainings)} training(s)"
         print(f"timing {trainings} for at most {CALIBRATION_SECONDS:.0f} s", file=sys.stderr)
         calibration.measure(launcher, store)
     print(timings.describe(todo.values(), launcher.jobs or jobs_at_a_time(spec.threads)))

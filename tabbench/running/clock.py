@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from tabbench.config import Settings
 from tabbench.contracts.job import Event
@@ -14,11 +15,25 @@ from tabbench.data.labels import LabelBudget
 from tabbench.experiment.controls import untrained
 from tabbench.experiment.graph import Step
 from tabbench.experiment.payloads import EncodePayload, FitPayload, PretrainPayload
-from tabbench.running.tuning import BATCH
+from tabbench.running.tuning import BATCH, STARTUP_TRIALS
 
 Kin = tuple[str, ...]
-Prior = Callable[[Step], float | None]
-"""Seconds that one job of a step may take, from what is known before the run; None if nothing is. It is asked often."""
+
+
+class Prior(Protocol):
+    """What is known before the run. It is asked often."""
+
+    def __call__(self, step: Step, trial: int | None = None) -> float | None:
+        """Seconds that one job of a step may take; of a study, the trial with this number, or any. None if nothing is
+        known."""
+
+
+class IsMeasured(Protocol):
+    """Whether what is known comes from the same training on the same table, and with the settings of this trial."""
+
+    def __call__(self, step: Step, trial: int | None = None) -> bool: ...
+
+
 USUAL = 3
 """Trainings that stop early usually end after this many times their patience."""
 DOUBT = 30.0
@@ -54,6 +69,8 @@ class Begun:
 
     step: Step
     at: float
+    trial: int | None = None
+    """Its number, if the step is a study."""
     first: tuple[float, float] | None = None
     """When the first report came, and the share that it told: more than a little if the job resumes."""
     share: float = 0.0
@@ -75,19 +92,19 @@ class Clock:
     def __init__(
         self,
         now: Callable[[], float] = time.monotonic,
-        prior: Prior | None = None,
-        is_measured: Callable[[Step], bool] = lambda step: True,
+        prior: Prior = lambda step, trial=None: None,
+        is_measured: IsMeasured = lambda step, trial=None: True,
     ) -> None:
         """Start with nothing to do.
 
         Args:
             now: the time in seconds.
             prior: what is known before.
-            is_measured: whether the prior of a step comes from the same training on the same table. If it was scaled
-                from another, the end of its job says nothing about other priors.
+            is_measured: whether the prior of a step was measured. If it was scaled from another table, the end of its
+                job says nothing about other priors.
         """
         self.now = now
-        self.prior = prior or (lambda step: None)
+        self.prior = prior
         self.is_measured = is_measured
         self.slots = 1
         self.pending: dict[Kin, Pending] = {}
@@ -138,10 +155,10 @@ class Clock:
             self._order.append(kin)
         self.pending[kin].count += count - before
 
-    def started(self, key: str, step: Step) -> None:
+    def started(self, key: str, step: Step, trial: int | None = None) -> None:
         """A job has begun; ``step`` is its step, or the study that it is a trial of."""
         self._leave(step)
-        self.begun[key] = Begun(step, self.now())
+        self.begun[key] = Begun(step, self.now(), trial)
 
     def progress(self, event: Event) -> None:
         """A job has reported."""
@@ -162,9 +179,9 @@ class Clock:
         kins = kinship(job.step)
         for kin in kins:
             self.done.setdefault(kin, Done()).add(seconds, size_of(job.step), share)
-        said = self.prior(job.step) if self.is_measured(job.step) else None
+        said = self.prior(job.step, job.trial) if self.is_measured(job.step, job.trial) else None
         if said:
-            for kin in kins[2:]:
+            for kin in kins:
                 before = self._took.get(kin, (0.0, 0.0))
                 self._took[kin] = before[0] + seconds, before[1] + said
 
@@ -187,7 +204,7 @@ class Clock:
         """
         running = {key: self._left(job) for key, job in self.begun.items()}
         paces = self._paces(running)
-        waiting = {kin: self._guess(each.sample, paces) for kin, each in self.pending.items() if each.count}
+        waiting = {kin: self._guess_all(each, paces) for kin, each in self.pending.items() if each.count}
         nothing_known = not paces and all(seconds is None for seconds in waiting.values()) and not any(running.values())
         if nothing_known and (waiting or running):
             return None
@@ -201,7 +218,7 @@ class Clock:
         for kin in self._order:
             if kin in waiting:  # it begins when a slot is free of what comes before: a long job may be the last
                 latest = max(latest, before / self.slots + self._chain(kin, ends, waiting, chains))
-                before += self.pending[kin].count * (waiting[kin] or 0.0)
+                before += waiting[kin] or 0.0
         return max(before / self.slots, latest)
 
     def _paces(self, running: Mapping[str, float]) -> dict[Kin, Done]:
@@ -212,6 +229,24 @@ class Clock:
                 for kin in kinship(job.step):
                     paces.setdefault(kin, Done()).add(self.now() - job.at + running[key], size_of(job.step), 1.0)
         return paces
+
+    def _guess_all(self, jobs: Pending, paces: Mapping[Kin, Done]) -> float | None:
+        """Seconds of all jobs of a kin that have not begun."""
+        typical = self._guess(jobs.sample, paces)
+        if typical is None or jobs.sample.study is None:
+            return typical and jobs.count * typical
+        return self._of_trials(jobs.sample, self._studies.get(jobs.sample.key, 0), jobs.count, typical)
+
+    def _of_trials(self, study: Step, left: int, count: int, typical: float) -> float:
+        """Seconds of ``count`` trials: the last ones of a study, and others."""
+        assert study.study is not None
+        n_trials = study.study.n_trials
+        known = [
+            self.expected(study, number) or 0.0
+            for number in range(n_trials - left, min(n_trials, STARTUP_TRIALS))
+            if self.is_measured(study, number)
+        ]
+        return sum(known) + (count - len(known)) * typical
 
     def _guess(self, step: Step, paces: Mapping[Kin, Done]) -> float | None:
         kin = kinship(step)
@@ -224,14 +259,16 @@ class Clock:
             return known
         return next((self._scaled(paces[level], step) for level in kin[2:] if level in paces), None)
 
-    def expected(self, step: Step) -> float | None:
-        """Seconds of one job of a step; None if nothing is known.
+    def expected(self, step: Step, trial: int | None = None) -> float | None:
+        """Seconds of one job of a step, or of one trial of a study; None if nothing is known.
 
-        Jobs with the same plugins on the same table say most. Trials differ, so for them the prior counts as one more,
-        and as several if it was measured with the settings of several.
+        Jobs with the same plugins on the same table say most. Trials differ: one that was measured itself is not judged
+        by others, and for others the prior counts as one more trial, or as several if several were measured.
         """
         kin = kinship(step)
-        prior = self._corrected(step, kin)
+        prior = self._corrected(step, kin, trial)
+        if prior and trial is not None and self.is_measured(step, trial):
+            return prior
         for level in kin[:2]:
             if level in self.done:
                 done = self.done[level]
@@ -243,16 +280,16 @@ class Clock:
             return prior
         return next((self._scaled(self.done[level], step) for level in kin[2:] if level in self.done), prior)
 
-    def _corrected(self, step: Step, kin: list[Kin]) -> float | None:
-        """The prior, corrected by jobs of which it was wrong: of the same role, then plugin, then pair.
+    def _corrected(self, step: Step, kin: list[Kin], trial: int | None) -> float | None:
+        """The prior, corrected by jobs of which it was wrong: of the same role, then plugin, then pair, then table.
 
         Each of these is believed the more, the more seconds its jobs had: short ones have other reasons to be wrong.
         """
-        prior = self.prior(step)
+        prior = self.prior(step, trial)
         if not prior:
             return prior
         factor = 1.0
-        for level in reversed(kin[2:]):
+        for level in reversed(kin):
             took, said = self._took.get(level, (0.0, 0.0))
             factor = (took + DOUBT * factor) / (said + DOUBT)
         return prior * min(max(factor, 1 / TRUST), TRUST)
@@ -277,7 +314,8 @@ class Clock:
         seconds = self.expected(sample)
         if seconds is None or sample.study is None:
             return seconds
-        return seconds * sample.study.n_trials / min(self.slots, BATCH)
+        n_trials = sample.study.n_trials
+        return self._of_trials(sample, n_trials, n_trials, seconds) / min(self.slots, BATCH)
 
     def _tail(self, kin: Kin) -> float:
         """Seconds from the end of a step to the first record that builds on it."""
@@ -293,7 +331,7 @@ class Clock:
             own = ends.get(kin, 0.0)
             if kin in waiting:
                 trials = min(self.slots, BATCH) if self.pending[kin].sample.study is not None else self.slots
-                own = max(own, (waiting[kin] or 0.0) * max(1.0, self.pending[kin].count / trials))
+                own = max(own, (waiting[kin] or 0.0) / min(self.pending[kin].count, trials))
             after = (self._chain(each, ends, waiting, known) for each in self.after.get(kin, ()))
             known[kin] = own + max(after, default=0.0)
         return known[kin]
@@ -315,7 +353,7 @@ class Clock:
                 return max(end - job.share, 0.0) * pace
             if first_share < 0.5 * end:
                 return max(end - job.share, 0.0) * running / job.share
-        expected = self.expected(job.step)
+        expected = self.expected(job.step, job.trial)
         return max((expected or 0.0) - running, 0.0)
 
 

@@ -22,9 +22,10 @@ from tabbench.running.arrivals import ARTEFACTS, Arrival
 from tabbench.running.budget import Budget
 from tabbench.running.clock import Clock
 from tabbench.running.decisions import Decisions
-from tabbench.running.forecast import CALIBRATE, Forecast
+from tabbench.running.forecast import Forecast
 from tabbench.running.interruption import one_interruption
 from tabbench.running.ledger import Ledger
+from tabbench.running.measurements import CALIBRATE
 from tabbench.running.observer import Observer, Summary
 from tabbench.running.retries import Retries
 from tabbench.running.signs import Signs
@@ -210,7 +211,7 @@ class Execution:
                 continue
             if self._has_room(executor, running.job.kind):
                 self.running[key] = self.again.pop(key)
-                self._submit(running.job, running.step, executor)
+                self._submit(running, executor)
             else:
                 ready[running.job.kind] += 1
         return ready
@@ -248,8 +249,9 @@ class Execution:
                 self._start(step, executor)
         return opened
 
-    def _submit(self, job: Job, step: Step, executor: Executor) -> None:
-        self.clock.started(job.key, step)
+    def _submit(self, running: Running, executor: Executor) -> None:
+        job, study = running.job, running.study
+        self.clock.started(job.key, running.step, None if study is None else study.number(job.key))
         self.signs.submitted(job)
         executor.submit(job)
 
@@ -294,7 +296,7 @@ class Execution:
         job = self.decisions.make_job(actual, step)
         self.running[job.key] = Running(step, lock, job)
         self.observer.started(step)
-        self._submit(job, step, executor)
+        self._submit(self.running[job.key], executor)
 
     def _open(self, step: Step) -> bool:
         """Open a study; whether no other driver has it."""
@@ -328,7 +330,7 @@ class Execution:
             self.store.drop_artefact(trial.kind, trial.key)  # one of version 0.1.0, if any
             job = self.decisions.make_job(trial, study.step, trial=True)
             self.running[trial.key] = Running(study.step, lock, job, study)
-            self._submit(job, study.step, executor)
+            self._submit(self.running[trial.key], executor)
             self.clock.trials_left(study.step, study.n_waiting)
         if study.finished:
             self._close(study)
@@ -453,4 +455,6 @@ class Execution:
         best = study.best_trial()
         if best is not None:
             self.decisions.best[study.step.key] = best
+            if self.forecast is not None:
+                self.forecast.decide(study.step, best.config)
         self.ledger.finish(study.step, study.outcome())

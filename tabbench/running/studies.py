@@ -16,7 +16,7 @@ from tabbench.results.locks import Lock
 from tabbench.results.record import EncoderScores, Record
 from tabbench.results.store import Store
 from tabbench.running.artefacts import PretrainArtefact, is_made
-from tabbench.running.tuning import BATCH, Study, Trial
+from tabbench.running.tuning import BATCH, STARTUP_TRIALS, Study, Trial
 from tabbench.values import JsonObject
 
 
@@ -45,10 +45,10 @@ def make_study(step: Step) -> Study:
     )
 
 
-def first_batch(step: Step) -> list[Settings]:
+def known_trials(step: Step) -> list[Settings]:
     """The settings of a study's first trials: no result decides on them, so they are known before it begins."""
     study = make_study(step)
-    return [study.propose().config for _ in range(min(BATCH, study.n_trials))]
+    return [study.propose().config for _ in range(min(STARTUP_TRIALS, study.n_trials))]
 
 
 class OpenStudy:
@@ -183,6 +183,10 @@ class OpenStudy:
             self._delayed.append(step)
             break
         return None
+
+    def number(self, key: str) -> int:
+        """Of the trial whose job this is; of the first one, if several have the same settings."""
+        return self.trials[key][0].number
 
     def put_back(self, step: Step) -> None:
         """Put back a trial whose job another driver is running: look for its result later."""
