@@ -8,7 +8,9 @@ from tabbench.contracts.job import Event
 from tabbench.data.cache import Manifest
 from tabbench.experiment.graph import Step
 from tabbench.experiment.payloads import Address, FitPayload, SplitChoice
-from tabbench.running.clock import BASE, DOUBT, OVERTIME, TRUST, Clock
+from tabbench.running.clock import DOUBT, OVERTIME, TRUST, Clock
+from tabbench.running.sizes import BASE, BOOSTING, usual_share
+from tabbench.running.tuning import Trial
 
 
 @dataclass
@@ -177,7 +179,7 @@ def test_a_trial_that_was_measured_is_not_judged_by_others(bench: Bench) -> None
     clock.begin([study], 1)
     assert clock.left() == pytest.approx(sum(said.values()))
     for number in range(2):
-        clock.started(f"trial {number}", study, number)
+        clock.started(f"trial {number}", study, Trial(number, {}))
         clock.trials_left(study, 3 - number)
         watch.time += said[number]
         clock.finished(f"trial {number}")
@@ -238,3 +240,12 @@ def test_the_longest_chain_takes_its_time_however_many_slots_there_are() -> None
     clock.begin([first, replace(fit("b", "resnet"), needs=("a",)), fit("c", "linear")], 8)
     assert clock.left() == pytest.approx(120.0)
     assert clock.needed(first) == pytest.approx(120.0)
+
+
+def test_boosting_with_small_steps_is_expected_to_need_more_rounds() -> None:
+    settings = {"n_rounds": 2000, "patience": 50, "lr": 0.1}
+    assert usual_share(settings, 2000, rows=10_000) == pytest.approx((50 + BOOSTING * 100 / 0.1) / 2000)
+    assert usual_share({**settings, "lr": 0.001}, 2000, rows=10_000) == 1.0
+    assert usual_share({**settings, "lr": "auto"}, 2000, rows=10_000) == pytest.approx(150 / 2000), "nothing is known"
+    network = {"max_epochs": 2000, "patience": 50, "lr": 0.001}
+    assert usual_share(network, 2000, rows=10_000) == pytest.approx(150 / 2000), "a network has no rounds to add"

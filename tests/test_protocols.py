@@ -8,9 +8,9 @@ from harness import TOYS, Bench, tabbench
 
 from tabbench.errors import UsageError
 from tabbench.experiment.graph import Plan, Step
-from tabbench.running.clock import work_of
 from tabbench.running.launch import make_launcher
 from tabbench.running.measurements import PER_JOB, Calibration
+from tabbench.running.sizes import work_of
 from tabbench.running.timings import Timings
 
 SMALL = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 from tabbench.config import Settings
@@ -74,6 +75,11 @@ class StudyPlan:
     """The part of each trial's record that is known in advance."""
     tuned: frozenset[str]
     """The settings in which trials differ."""
+
+    @cached_property
+    def first(self) -> Step:
+        """The first trial."""
+        return self.make_step(self.configured.config)
 
 
 @dataclass(frozen=True)

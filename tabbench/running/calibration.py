@@ -13,7 +13,7 @@ from tabbench.context import Context
 from tabbench.contracts import BackboneMethod, JointMethod, SSLMethod
 from tabbench.errors import DeadlineReached, Interruption
 from tabbench.experiment.payloads import Shape
-from tabbench.running.clock import usual_share
+from tabbench.running.sizes import usual_share
 from tabbench.values import FIRST_LEVEL, Labelled, Schema, Table, Task
 
 FEW, MANY = 1024, 8192
@@ -111,7 +111,7 @@ class _Training:
         (first, begin, total), (last, end, _) = marks[0], marks[-1]
         epoch = (last - first) / (end - begin) if end > begin else last / max(end, 1)
         before = max(first - epoch * begin, 0.0)  # what comes before the first epoch is paid once
-        return before + epoch * total * usual_share(self.settings, total) * scale, epoch
+        return before + epoch * total * usual_share(self.settings, total, self.shape.rows) * scale, epoch
 
     def _train(self, train: Labelled, validation: Labelled, context: Context) -> None:
         plugin, model, task = self.plugin, self.model, Task(self.shape.task, self.shape.n_classes)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from tabbench.config import Settings
 from tabbench.contracts.job import Event
-from tabbench.data.labels import LabelBudget
 from tabbench.experiment.controls import untrained
 from tabbench.experiment.graph import Step
 from tabbench.experiment.payloads import EncodePayload, FitPayload, PretrainPayload
-from tabbench.running.tuning import BATCH, STARTUP_TRIALS
+from tabbench.running.sizes import TRAINING, rows_of, settings_of, size_of, usual_share
+from tabbench.running.tuning import BATCH, STARTUP_TRIALS, Trial
 
 Kin = tuple[str, ...]
 
@@ -34,16 +32,12 @@ class IsMeasured(Protocol):
     def __call__(self, step: Step, trial: int | None = None) -> bool: ...
 
 
-USUAL = 3
-"""Trainings that stop early usually end after this many times their patience."""
 DOUBT = 30.0
 """Seconds that jobs should have taken for half a correction of the prior."""
 TRUST = 2.0
 """The largest factor by which finished jobs may correct the prior."""
 OVERTIME = 0.2
 """A job that has gone on for longer than usual is expected to go on for this share of what it has done."""
-BASE = 5000
-"""Table cells that take as long as the fixed part of every job."""
 
 
 @dataclass
@@ -69,13 +63,18 @@ class Begun:
 
     step: Step
     at: float
-    trial: int | None = None
-    """Its number, if the step is a study."""
+    trial: Trial | None = None
+    """If the step is a study."""
     first: tuple[float, float] | None = None
     """When the first report came, and the share that it told: more than a little if the job resumes."""
     share: float = 0.0
     usual: float = 1.0
     """The share at which it is expected to end, while no job like it has ended."""
+
+    @property
+    def number(self) -> int | None:
+        """Of the trial."""
+        return None if self.trial is None else self.trial.number
 
 
 @dataclass
@@ -155,7 +154,7 @@ class Clock:
             self._order.append(kin)
         self.pending[kin].count += count - before
 
-    def started(self, key: str, step: Step, trial: int | None = None) -> None:
+    def started(self, key: str, step: Step, trial: Trial | None = None) -> None:
         """A job has begun; ``step`` is its step, or the study that it is a trial of."""
         self._leave(step)
         self.begun[key] = Begun(step, self.now(), trial)
@@ -166,7 +165,8 @@ class Clock:
         if job is None or not event.total:
             return
         job.share = event.step / event.total
-        job.usual = usual_share(_settings(job.step), event.total)
+        settings = settings_of(job.step) if job.trial is None else job.trial.config
+        job.usual = usual_share(settings, event.total, TRAINING * rows_of(job.step))
         if job.first is None:
             job.first = (self.now(), job.share)
 
@@ -179,7 +179,7 @@ class Clock:
         kins = kinship(job.step)
         for kin in kins:
             self.done.setdefault(kin, Done()).add(seconds, size_of(job.step), share)
-        said = self.prior(job.step, job.trial) if self.is_measured(job.step, job.trial) else None
+        said = self.prior(job.step, job.number) if self.is_measured(job.step, job.number) else None
         if said:
             for kin in kins:
                 before = self._took.get(kin, (0.0, 0.0))
@@ -344,7 +344,8 @@ class Clock:
         now = self.now()
         running = now - job.at
         like = next((self.done[level] for level in kinship(job.step)[:3] if level in self.done), None)
-        usual = max(like.share / like.n if like else job.usual, 1e-9)
+        # Trials end at other shares than their likes: one with a small learning rate needs more epochs.
+        usual = max(like.share / like.n if like and job.trial is None else job.usual, 1e-9)
         end = min(max(usual, (1 + OVERTIME) * job.share), 1.0)
         if job.first is not None and job.share > 0:
             first_at, first_share = job.first
@@ -353,7 +354,7 @@ class Clock:
                 return max(end - job.share, 0.0) * pace
             if first_share < 0.5 * end:
                 return max(end - job.share, 0.0) * running / job.share
-        expected = self.expected(job.step, job.trial)
+        expected = self.expected(job.step, job.number)
         return max((expected or 0.0) - running, 0.0)
 
 
@@ -364,48 +365,6 @@ def _start_after(kin: Kin, needs: Mapping[Kin, Iterable[Kin]], starts: dict[Kin,
         number, depth = max(_start_after(need, needs, starts) for need in needs[kin])
         starts[kin] = place = max(place, (number, depth + 1))
     return place
-
-
-def usual_share(settings: Settings, total: int) -> float:
-    """How much of ``total`` announced epochs a training usually needs: with early stopping, a few times its patience.
-
-    A training in stages announces something other than its epochs: nothing is known of it.
-    """
-    patience = settings.get("patience")
-    if not isinstance(patience, int) or total not in settings.values():
-        return 1.0
-    return min(1.0, USUAL * patience / total)
-
-
-def _settings(step: Step) -> Settings:
-    """Of the plugin that is trained."""
-    if step.study is not None:
-        return step.study.configured.config
-    payload = step.payload
-    if isinstance(payload, FitPayload):
-        return (payload.joint or payload.model).config
-    return payload.method.config if isinstance(payload, PretrainPayload | EncodePayload) else {}
-
-
-def size_of(step: Step) -> float:
-    """The work of a job, in units of ``work_of``."""
-    manifest, labels = step.payload.manifest, step.payload.labels
-    if step.study is not None and step.study.planned.model:
-        labels = step.study.make_step(step.study.configured.config).payload.labels
-    rows = min(manifest.rows, step.payload.split.rows or manifest.rows)
-    if labels is not None and not isinstance(step.payload, PretrainPayload):
-        rows = round(min(rows, LabelBudget.parse(labels.budget).count(round(0.8 * rows)) / 0.8))
-    is_fit = isinstance(step.payload, FitPayload) or (step.study is not None and bool(step.study.planned.model))
-    return work_of(rows, manifest.n_features, manifest.n_classes if is_fit else 1)
-
-
-def work_of(rows: float, columns: int, n_classes: int = 1) -> float:
-    """Table cells to train on, more for more classes, and some for what every job does.
-
-    With more classes a network takes hardly longer, and boosting, with a tree for each, in proportion. Which of them it
-    is cannot be known here, so it is the root of their number.
-    """
-    return rows * columns * math.sqrt(max(n_classes / 2, 1.0)) + BASE
 
 
 def kinship(step: Step) -> list[Kin]:

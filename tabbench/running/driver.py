@@ -251,7 +251,7 @@ class Execution:
 
     def _submit(self, running: Running, executor: Executor) -> None:
         job, study = running.job, running.study
-        self.clock.started(job.key, running.step, None if study is None else study.number(job.key))
+        self.clock.started(job.key, running.step, None if study is None else study.trial(job.key))
         self.signs.submitted(job)
         executor.submit(job)
 

@@ -24,10 +24,11 @@ from tabbench.data.cache import cache_dir
 from tabbench.experiment.graph import Plan, Step
 from tabbench.experiment.payloads import Address, CalibratePayload, EncodePayload, FitPayload, PretrainPayload, Shape
 from tabbench.results.store import Store
-from tabbench.running.clock import Kin, kinship, work_of
+from tabbench.running.clock import Kin, kinship
 from tabbench.running.launch import Launcher
+from tabbench.running.sizes import TRAINING, first_job, rows_of, work_of
 from tabbench.running.studies import known_trials
-from tabbench.running.timings import SEARCHED, TRAINING, Timings, first_job, rows_of
+from tabbench.running.timings import SEARCHED, Timings
 from tabbench.running.tuning import STARTUP_TRIALS
 
 Kind = tuple[str, str, str, bool]

@@ -184,9 +184,9 @@ class OpenStudy:
             break
         return None
 
-    def number(self, key: str) -> int:
-        """Of the trial whose job this is; of the first one, if several have the same settings."""
-        return self.trials[key][0].number
+    def trial(self, key: str) -> Trial:
+        """The trial whose job this is; the first one, if several have the same settings."""
+        return self.trials[key][0]
 
     def put_back(self, step: Step) -> None:
         """Put back a trial whose job another driver is running: look for its result later."""

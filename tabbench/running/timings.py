@@ -5,17 +5,15 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable
 
-from tabbench.data.labels import LabelBudget
 from tabbench.experiment.graph import Step
 from tabbench.experiment.payloads import Address, EncodePayload, FitPayload, PretrainPayload
 from tabbench.results.store import Store
 from tabbench.running.clock import Clock, duration
+from tabbench.running.sizes import first_job, rows_of
 from tabbench.running.todo import urgency
 
 SEARCHED = 4.0
 """How much longer than with the default settings trials are taken to be, on average, if only the defaults are known."""
-TRAINING = 0.8
-"""Share of rows that are for training."""
 
 
 def trained_by(step: Step) -> Address:
@@ -95,17 +93,3 @@ class Timings:
         missing = sum(self.of_job(step) is None for step in todo)
         beside = f", and {missing} step(s) of unknown length" if missing else ""
         return f"time: about {duration(seconds)} with {slots} job(s) at a time, {self.source}{beside}"
-
-
-def first_job(step: Step) -> Step:
-    """The step itself; of a study, its first trial."""
-    return step.study.make_step(step.study.configured.config) if step.study is not None else step
-
-
-def rows_of(step: Step) -> float:
-    """Rows that a step works on: for a model, in proportion to the labels that it has."""
-    payload = first_job(step).payload
-    rows: float = min(payload.manifest.rows, payload.split.rows or payload.manifest.rows)
-    if isinstance(payload, FitPayload) and payload.labels is not None:
-        rows = min(rows, LabelBudget.parse(payload.labels.budget).count(round(TRAINING * rows)) / TRAINING)
-    return rows
