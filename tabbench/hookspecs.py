@@ -60,6 +60,9 @@ class Plugin:
     """For models: the class has a backbone that a method can train (``make_backbone``)."""
     weights: bool = False
     """For models: training heeds ``context.weights``. Others are left out of runs with weights."""
+    seeded: bool = True
+    """For models: results depend on the seed. Others are trained once per split, and their result counts for every
+    seed of ``--seeds``."""
     untrained: bool = True
     """For SSL methods: the class can build its encoder without training, for the ``untrained`` control."""
     revision: int = 1

@@ -159,9 +159,11 @@ def test_a_job_cannot_say_that_it_was_another_one(bench: Bench) -> None:
     bench.run(executor=InProcess, ssl=["none"])
     (honest,) = bench.store.records()
     told = {**honest.to_json(), "key": "0" * 24, "ssl": "tjepa", "split": 7, "seed": 9, "status": "ok", "kind": "trial"}
+    told |= {"split_rule": "time", "weights": "balanced classes"}  # what the plan says nothing about, it denies
     bench.run(executor=giving(told, {}), ssl=["none"], seeds=2)
     second = next(record for record in bench.store.records() if record.key != honest.key)
     assert (second.ssl, second.split, second.seed, second.kind) == ("none", 0, 1, "result")
+    assert (second.split_rule, second.weights) == (None, None)
     assert second.key in {step.key for step in bench.plan(ssl=["none"], seeds=2).records}
 
 

@@ -34,6 +34,18 @@ def test_a_plan_is_the_cross_product_with_shared_pretraining(bench: Bench) -> No
     assert all(order.index(need) < order.index(key) for key, step in plan.steps.items() for need in step.needs)
 
 
+def test_a_model_without_chance_is_trained_once_per_split(bench: Bench) -> None:
+    how: dict[str, Any] = {"ssl": ["projection"], "data": ["wine"], "splits": 2}
+    once = bench.plan(model=["linear", "knn"], **how)
+    thrice = bench.plan(model=["linear", "knn", "nearest"], seeds=3, **how)
+    assert set(once.steps) < set(thrice.steps), "its key is that of the first seed, as in older results"
+    seeds: dict[str, list[int | None]] = {}
+    for step in thrice.records:
+        if step.planned is not None and step.planned.split == 0 and step.planned.ssl == "none":
+            seeds.setdefault(step.planned.model, []).append(step.planned.seed)
+    assert seeds == {"linear": [None], "knn": [None], "nearest": [0, 1, 2]}
+
+
 def test_a_preset_may_bring_its_own_ranges(bench: Bench) -> None:
     """Rubachev et al. tune 1 to 8 layers of 512, and a learning rate between 5e-5 and 5e-3."""
 

@@ -15,5 +15,6 @@ def tabbench_models() -> list[Plugin]:
             paper="Cover and Hart, IEEE Transactions on Information Theory 1967",
             url="https://doi.org/10.1109/TIT.1967.1053964",
             bibtex="tabbench_knn:citation.bib",
+            seeded=False,
         )
     ]

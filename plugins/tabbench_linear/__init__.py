@@ -12,6 +12,7 @@ def tabbench_models() -> list[Plugin]:
             config="tabbench_linear.config:LinearConfig",
             summary="ridge or multinomial logistic regression, penalty chosen on validation",
             weights=True,
+            seeded=False,
             revision=3,
         ),
         Plugin(

@@ -76,7 +76,8 @@ def verify(
     for record in again:
         difference = _replay(record, folder, plugin or [], offline)
         if difference:
-            place = f"{record.data}/{record.split} {record.ssl} + {record.model} seed {record.seed}"
+            place = f"{record.data}/{record.split} {record.ssl} + {record.model}"
+            place += "" if record.seed is None else f" seed {record.seed}"
             found.findings.append(f"{record.key[:10]} ({place}): {difference}")
     if as_json:
         print(json.dumps({**found.to_json(), "replayed": [record.key for record in again]}, indent=1))

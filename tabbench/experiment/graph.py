@@ -58,7 +58,7 @@ class Planned:
     weights: str | None = None
 
     def to_json(self) -> JsonObject:
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        return asdict(self)
 
 
 @dataclass(frozen=True)

@@ -260,6 +260,9 @@ class _Place:
         decided: dict[Role, str] = {role: study} if study is not None else {}
         parts: dict[Role, Configured] = {"model": model, role: learner}
         how: dict[str, Any] = {"features": features, "study": study, "needs": needs, "decided": decided}
+        if not learner.entry.plugin.seeded:
+            self.plan.add(self._fit_step("fit", parts, None, label, **how))
+            return
         for seed in range(self.spec.seeds):
             self.plan.add(self._fit_step("fit", parts, seed, f"{label} seed {seed}", **how))
 
@@ -300,7 +303,7 @@ class _Place:
         self,
         kind: Literal["trial", "fit"],
         parts: Mapping[Role, Configured],
-        seed: int,
+        seed: int | None,
         label: str,
         *,
         features: str | None = None,
@@ -309,7 +312,7 @@ class _Place:
         needs: tuple[str, ...] = (),
         decided: Mapping[Role, str] | None = None,
     ) -> Step:
-        identity: Identity = {**self.where, "features": features, "seed": seed, "study": study}
+        identity: Identity = {**self.where, "features": features, "seed": seed or 0, "study": study}
         identity |= {name: part.identity() for name, part in parts.items()} | self.labels_identity
         identity |= {"class_weights": "balanced"} if self.weighting.balanced else {}
         if kind == "fit":
@@ -322,7 +325,7 @@ class _Place:
             more |= {"method": self.arm.method.address(), "trained": self.arm.trained, "probed": self.spec.is_probed}
             more |= {"encoder": "" if "encoder" in (decided or {}) else encoder}
         more["balanced"] = self.weighting.balanced
-        payload = FitPayload(**self.common, features=features, seed=seed, labels=self.labels, **more)
+        payload = FitPayload(**self.common, features=features, seed=seed or 0, labels=self.labels, **more)
         planned = self._planned(parts["model"], seed) if kind == "fit" else None
         key = self._key(kind, identity)
         return Step(key, kind, self._label(label), payload, needs, planned, tuned=decided or {})
@@ -350,7 +353,7 @@ class _Place:
             "probe": None if self.spec.is_probed or self.arm.method is None or self.arm.uses_labels else "never",
         }
 
-    def _planned(self, model: Configured, seed: int) -> Planned:
+    def _planned(self, model: Configured, seed: int | None) -> Planned:
         origins = {
             role: Origin(each.entry.distribution, each.entry.version, each.entry.revision)
             for role, each in (("ssl", self.arm.method), ("model", model))

@@ -14,7 +14,8 @@ JsonText = str
 class RecordLine(TypedDict):
     """A record as tables and pages read it: one line of the parquet copy.
 
-    ``seed``, ``score``, ``test`` and ``seconds`` are those of a finished result; trials and failures lack them.
+    ``score``, ``test`` and ``seconds`` are those of a finished result; trials and failures lack them. ``seed`` is None
+    for trials, and for models without seeds.
     """
 
     key: str
@@ -28,7 +29,7 @@ class RecordLine(TypedDict):
     data: str
     data_key: str
     split: int
-    seed: int
+    seed: int | None
     fidelity: str
     trials: int
     ssl_trials: int
@@ -74,7 +75,7 @@ class LeftOut(TypedDict, total=False):
     protocol: str
     labels: str
     split: int
-    seed: int
+    seed: int | None
 
 
 class Convention(TypedDict):

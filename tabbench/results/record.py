@@ -128,7 +128,7 @@ class Record:
     split: int = 0
     """Number of the data split."""
     seed: int | None = None
-    """Number of the initialisation of the model."""
+    """Number of the initialisation of the model. None: results of this model do not depend on it."""
     protocol: str | None = None
     """How the encoder is used: frozen or finetune; raw without an encoder. None in old records: frozen or raw."""
     labels: str | None = None

@@ -87,7 +87,8 @@ class Replay:
         self._check_data(manifest)
         whole = make_plan(self.spec, self.registry, [manifest])
         ends = {(end.planned.split, end.planned.seed): end for end in whole.records if end.planned is not None}
-        last = ends[self.record.split, self.record.seed]
+        split = self.record.split  # older records of a model that has no seeds have one
+        last = ends.get((split, self.record.seed)) or ends[split, None]
         self._check_code(last)
         needed = {last.key}
         for key, step in reversed(whole.steps.items()):
@@ -128,7 +129,7 @@ def prepare_replay(record: Record, results: Path, files: Iterable[Path] = (), da
     """
     if record.kind == "trial":
         raise UsageError("this is a tuning trial: replay the result instead")
-    if record.status != "ok" or record.hashes is None or record.seed is None:
+    if record.status != "ok" or record.hashes is None:
         raise UsageError(f"this job ended with {record.status!r}, so there is nothing to compare: {record.error}")
     chosen = tuple(files)
     _check_files(record, chosen)
@@ -140,7 +141,7 @@ def prepare_replay(record: Record, results: Path, files: Iterable[Path] = (), da
         "data": [data or found],
         "preset": record.preset,
         "splits": record.split + 1,
-        "seeds": record.seed + 1,
+        "seeds": (record.seed or 0) + 1,
         "trials": 0,
         "ssl_trials": 0,
         "controls": [],

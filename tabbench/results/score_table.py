@@ -38,10 +38,12 @@ class Cell:
 
     found: dict[Place, float] = field(default_factory=dict)
     """All results of the row here, by split and seed."""
+    for_all_seeds: set[int] = field(default_factory=set)
+    """Splits whose one result, under seed 0, counts for every seed: the model has none."""
     compared: frozenset[Place] | None = None
     """The places that the table compares; None for all."""
     expected: int = 0
-    """Places that any row of the group has here."""
+    """Results that this row would have here if it covered what any row of the group does."""
     incomplete: int = 0
     """Records of this cell that failed or are flagged."""
     rank: float | None = None
@@ -49,6 +51,15 @@ class Cell:
     """All test scores of each record, as JSON."""
     counts: str | None = field(default=None, repr=False)
     """Counts of rows of one of the records, as JSON."""
+
+    def covers(self, place: Place) -> bool:
+        """Whether the row has a result that counts at a place."""
+        return place in self.found or place[0] in self.for_all_seeds
+
+    def own_place(self, place: Place) -> Place:
+        """Where the result is that counts at a place."""
+        split, _ = place
+        return (split, 0) if split in self.for_all_seeds else place
 
     @cached_property
     def results(self) -> dict[Place, float]:

@@ -26,7 +26,7 @@ from tabbench.results.selection import (
     select_records,
     tuned_parts,
 )
-from tabbench.results.statistics import Missing, Scores, Ties, rank_rows, rank_values
+from tabbench.results.statistics import Missing, Place, Scores, Ties, rank_rows, rank_values
 
 if TYPE_CHECKING:
     from tabbench.results.store import Store
@@ -150,7 +150,9 @@ def collect_rows(selection: Selection, metric: str) -> tuple[list[Row], dict[str
         cell = row.cells.get(record["data"])
         if cell is None:
             cell = row.cells[record["data"]] = Cell(incomplete=selection.incomplete[*name, record["data"]])
-        place = (record["split"], record["seed"])
+        place = (record["split"], record["seed"] or 0)
+        if record["seed"] is None:
+            cell.for_all_seeds.add(record["split"])
         cell.found[place] = value
         cell.scores[place] = record["test"]
         cell.counts = record["counts"]
@@ -211,13 +213,21 @@ def _value(record: RecordLine, metric: str) -> float | None:
 def _align(cells: list[Cell], common: Common) -> bool:
     """Restrict cells to the places that all of them share; returns whether they can be ranked."""
     present = [cell for cell in cells if cell.found]
-    union = frozenset().union(*(cell.found for cell in present))
-    shared = frozenset(place for place in union if all(place in cell.found for cell in present))
+    union = _places(present)
+    shared = [place for place in union if all(cell.covers(place) for cell in present)]
     for cell in cells:
-        cell.expected = len(union)
+        cell.expected = len({cell.own_place(place) for place in union})
         if common == "all":
-            cell.compared = shared
-    return bool(shared) if common == "all" else shared == union
+            cell.compared = frozenset(map(cell.own_place, shared))
+    return bool(shared) if common == "all" else len(shared) == len(union)
+
+
+def _places(cells: Iterable[Cell]) -> set[Place]:
+    """Where any of the cells has a result; one that counts for every seed is at those of the others."""
+    cells = list(cells)
+    seeded = {place for cell in cells for place in cell.found if place[0] not in cell.for_all_seeds}
+    splits = {split for split, _ in seeded}
+    return seeded | {place for cell in cells for place in cell.found if place[0] not in splits}
 
 
 def _rank(rows: list[Row], datasets: list[str], units: Mapping[str, str], ties: Ties, missing: Missing) -> None:
@@ -239,12 +249,16 @@ def _rounded(value: float) -> float:
 
 def scores_of(rows: Iterable[Row], units: Mapping[str, str], datasets: Collection[str] | None = None) -> Scores[int]:
     """The results of rows, numbered in order, for ``tabbench.results.statistics``."""
+    rows = list(rows)
+    names = {name for row in rows for name in row.cells if datasets is None or name in datasets}
+    places = {name: _places(row.cells[name] for row in rows if name in row.cells) for name in names}
     entries = (
-        (number, name, *place, value)
+        (number, name, *place, cell.results[own])
         for number, row in enumerate(rows)
         for name, cell in row.cells.items()
-        if datasets is None or name in datasets
-        for place, value in cell.results.items()
+        if name in names
+        for place in places[name]
+        if cell.covers(place) and (own := cell.own_place(place)) in cell.results
     )
     return Scores.collect(entries, {name for name, unit in units.items() if unit in LOWER_IS_BETTER})
 

@@ -83,6 +83,21 @@ def check_weights_count(subject: Subject) -> None:
     )
 
 
+def check_seeds_make_no_difference(subject: Subject) -> None:
+    """A model that says so predicts the same with every seed."""
+    if subject.plugin is None or subject.plugin.seeded:
+        raise CheckSkipped("no plugin says that seeds make no difference (seeded=False)")
+    table, held_out = subject.table(128), subject.table(32, seed=99)
+    y, task = make_labels(table, "multiclass")
+    validation = Labelled(held_out, make_labels(held_out, "multiclass")[0])
+    predictions = []
+    for seed in range(2):
+        model = subject.make()
+        model.fit(Labelled(table, y), validation, task, Context(root_seed=seed))
+        predictions.append(model.predict(held_out))
+    require(np.array_equal(*predictions), "predictions differ with the seed, but the plugin says seeded=False")
+
+
 def _says_finetune(subject: Subject, method: str) -> bool:
     """What the plugin says; of a class that no plugin offers, whether it has the method."""
     if subject.plugin is not None:
@@ -153,5 +168,5 @@ def _predictions(subject: Subject, table: Table, y: NDArray[Any], task: Task) ->
 
 
 TRAINABLE_CHECKS = (check_trainable_encoder,)
-FINETUNED_CHECKS = (check_model_trains_an_encoder, check_weights_count)
+FINETUNED_CHECKS = (check_model_trains_an_encoder, check_weights_count, check_seeds_make_no_difference)
 HIDDEN_LABEL_CHECKS = (check_hidden_labels_make_no_difference,)

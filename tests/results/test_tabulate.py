@@ -14,7 +14,7 @@ from tabbench.results.json_shapes import LeftOut
 from tabbench.results.score_table import Row, ScoreTable
 from tabbench.results.selection import Filters
 from tabbench.results.store import Store
-from tabbench.results.tabulate import tabulate
+from tabbench.results.tabulate import scores_of, tabulate
 
 
 def make(tmp_path: Path, records: list[dict[str, Any]], **options: Any) -> ScoreTable:
@@ -44,6 +44,33 @@ def test_ranks_are_taken_per_dataset_on_means_and_averaged(tmp_path: Path) -> No
     assert table.units == {"wine": "accuracy", "ca": "rmse"}
     spread = "1-2 records per cell, mean ± standard deviation over splits and seeds"
     assert score_notes(table)[0] == f"fidelity quick; not tuned; {spread}."
+
+
+def test_a_result_without_a_seed_counts_for_every_seed(tmp_path: Path) -> None:
+    mlps = [{"ssl": "a", "split": k, "seed": seed, "score": 0.7 + 0.1 * seed} for k in (0, 1) for seed in (0, 1, 2)]
+    table = make(tmp_path, [
+        *mlps,
+        {"ssl": "a", "model": "linear", "seed": None, "score": 0.6},
+        {"ssl": "a", "model": "linear", "seed": None, "split": 1, "score": 0.8},
+        {"ssl": "a", "model": "knn", "seed": None, "score": 0.5},
+    ])  # fmt: skip
+    linear, knn, mlp = (row(table, "a", model).cells["wine"] for model in ("linear", "knn", "mlp"))
+    assert (linear.results, linear.aside) == ({(0, 0): 0.6}, 1), "split 1 is not shared"
+    assert mlp.results == pytest.approx({(0, 0): 0.7, (0, 1): 0.8, (0, 2): 0.9})
+    assert (linear.is_partial, knn.is_partial, mlp.is_partial) == (False, True, False)
+    assert (linear.rank, knn.rank, mlp.rank) == (2, 3, 1)
+    assert (linear.n, linear.std, mlp.n) == (1, None, 3)
+    alone = make(tmp_path / "alone", [{"ssl": "a", "seed": None}, {"ssl": "b", "seed": None}])
+    assert [found.cells["wine"].n for found in alone.rows] == [1, 1]
+
+
+def test_statistics_see_a_result_without_a_seed_at_every_seed(tmp_path: Path) -> None:
+    records = [{"ssl": "a", "seed": None, "score": 0.75}]
+    records += [{"ssl": "b", "seed": seed, "score": 0.5 + 0.25 * seed} for seed in (0, 1, 2)]
+    table = make(tmp_path, records)
+    here = scores_of(table.rows, table.units).shared().by_dataset["wine"]
+    assert here.places == ((0, 0), (0, 1), (0, 2))
+    assert {tuple(values) for values in here.values.tolist()} == {(0.75,) * 3, (0.5, 0.75, 1.0)}
 
 
 def test_one_record_per_cell_has_no_spread_to_speak_of(tmp_path: Path) -> None:

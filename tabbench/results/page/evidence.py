@@ -85,7 +85,8 @@ def _reason(record: Mapping[str, Any]) -> str:
 
 
 def _place(record: Mapping[str, Any]) -> str:
-    return f"{record['ssl']} + {record['model']} on {record['data']}, split {record['split']}, seed {record['seed']}"
+    seed = "" if record["seed"] is None else f", seed {record['seed']}"
+    return f"{record['ssl']} + {record['model']} on {record['data']}, split {record['split']}{seed}"
 
 
 def rows_section(table: ScoreTable, records: Records, experiments: Sequence[Experiment]) -> str:
