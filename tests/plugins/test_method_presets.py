@@ -42,7 +42,7 @@ PUBLISHED: dict[tuple[str, str], dict[str, Any]] = {
         "mask_min_ctx_share": 0.13628349247854785, "mask_max_ctx_share": 0.36819012681604135,
         "mask_min_trgt_share": 0.1556321308543076, "mask_max_trgt_share": 0.6222278244105446, "mask_num_preds": 4,
         "exp_weight_decay": 0.0, "exp_batch_size": 512, "exp_epochs": 300, "model_ema_start": 0.996,
-        "model_ema_end": 1.0, "n_reg": 1,
+        "model_ema_end": 1.0, "n_reg": 1, "scaling": "standard", "bf16": False,
     },
     ("vime", "paper"): {"p_m": 0.3, "alpha": 2.0, "lr": 1e-3, "batch_size": 128, "epochs": 10, "width": None},
     ("vime", "official"): {"static_corruption": True, "corrupt_level": "encoded", "epochs": 10, "lr": 1e-3},

@@ -9,7 +9,7 @@ import torch
 from sklearn.datasets import load_diabetes
 from small_settings import TINY_TJEPA
 from tabbench_tjepa import training
-from tabbench_tjepa.config import TJEPAConfig
+from tabbench_tjepa.config import TJEPAConfig, cpu_has_bf16
 from tabbench_tjepa.memory import USABLE, micro_batch_rows
 from tabbench_tjepa.method import TJEPA
 from tabbench_tjepa.objective import Follower, TJEPANetworks
@@ -513,6 +513,24 @@ def test_settings_that_cannot_work_are_refused_with_a_sentence(settings: dict[st
 def test_settings_are_known_without_the_papers_prefixes() -> None:
     config = TJEPA(dim_hidden=16, lr=3e-4, epochs=7).config
     assert (config.model_dim_hidden, config.exp_lr, config.exp_epochs) == (16, 3e-4, 7)
+
+
+@pytest.mark.parametrize(
+    "flags, found",
+    [("fpu avx512f avx512_bf16 amx_tile", True), ("fpu amx_bf16", True), ("fpu avx512f avx512_bf16x", False)],
+)
+def test_auto_is_resolved_by_the_cpu_that_plans_and_is_part_of_the_key(
+    flags: str, found: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = f"processor\t: 0\nflags\t\t: {flags}\nbugs\t\t: avx512_bf16\n"
+    monkeypatch.setattr(Path, "read_text", lambda path, **how: text)
+    cpu_has_bf16.cache_clear()
+    try:
+        for config in (TJEPAConfig(), TJEPAConfig(bf16="auto")):
+            assert config.to_json()["bf16"] is found
+        assert TJEPAConfig(bf16=not found).to_json()["bf16"] is not found
+    finally:
+        cpu_has_bf16.cache_clear()
 
 
 def test_presets_are_valid_and_mid_is_the_default() -> None:

@@ -214,6 +214,24 @@ def test_every_column_influences_the_whole_embedding() -> None:
         assert (encoder(changed) - before).abs().amax(2).gt(1e-5).all()
 
 
+def test_only_the_input_of_attention_is_initialised_as_in_the_authors_code() -> None:
+    networks = make_networks(init="reference", model_dim_hidden=64, model_num_heads=2)
+    layer = networks.context_encoder.transformer.layers[0]
+    xavier = (2 / (64 + 3 * 64)) ** 0.5
+    assert layer.attention.input.weight.std().item() == pytest.approx(xavier, rel=0.05)
+    for other in (layer.attention.output, layer.linear1, networks.predictor.up):
+        assert other.weight.std().item() == pytest.approx(0.02, rel=0.1)
+    ours = make_networks(model_dim_hidden=64, model_num_heads=2).context_encoder.transformer.layers[0]
+    assert ours.attention.input.weight.std().item() == pytest.approx(0.02, rel=0.1)
+
+
+def test_the_predictor_may_end_as_the_encoder_does() -> None:
+    kinds = [type(part) for part in make_networks().context_encoder.head]
+    assert kinds == [torch.nn.LayerNorm, torch.nn.Linear, torch.nn.LayerNorm]
+    assert [type(part) for part in make_networks(pred_last_block=True).predictor.last] == kinds
+    assert isinstance(make_networks().predictor.last, torch.nn.Identity)
+
+
 def test_fixed_positions_do_not_learn() -> None:
     networks = make_networks(positions="sincos")
     assert not networks.context_encoder.positions.requires_grad
