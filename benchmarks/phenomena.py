@@ -77,8 +77,8 @@ def course(method: TJEPA) -> str:
     loss, spread = np.array(told["loss"]), np.array([told["start"]["uniformity"], *told["uniformity"]])
     collapsed = "collapsed" if told["collapsed"][-1] else "not collapsed"
     return (
-        f"uniformity {spread[0]:.3f} -> {spread.min():.4f} (epoch {spread.argmin()}) -> {spread[-1]:.3f}   "
-        f"loss {loss[0]:.3f} -> {loss.min():.4f} (epoch {loss.argmin() + 1}) -> {loss[-1]:.4f}   "
+        f"uniformity {spread[0]:.2g} -> {spread.min():.2g} (epoch {spread.argmin()}) -> {spread[-1]:.2g}   "
+        f"loss {loss[0]:.2g} -> {loss.min():.2g} (epoch {loss.argmin() + 1}) -> {loss[-1]:.2g}   "
         f"{collapsed} at the end"
     )
 
