@@ -5,10 +5,10 @@
     python benchmarks/phenomena.py tau --data FILE:TARGET       variance of tokens against importance for boosted trees
 
 ``reg`` scales numbers to [0, 1] and has fixed positions, as the authors' code does, which is where an encoder collapses
-most easily. It needs some 2,000 steps, so its table is California unless ``--data`` is given: three CPU-minutes for each
-of the two trainings. ``dip`` standardises numbers, as the paper says. ``tau`` prints Kendall's tau for the trained and
-for the untrained encoder. Their table is scikit-learn's diabetes. Uniformity is 0 if all embeddings are one point, and
-higher the more they spread out. Networks are small; ``--set`` changes any setting.
+most easily. It needs some 2,000 steps, so its table is California unless ``--data`` is given: three CPU-minutes for
+each of the two trainings. ``dip`` standardises numbers, as the paper says. ``tau`` prints Kendall's tau for the trained
+and for the untrained encoder. Their table is scikit-learn's diabetes. Uniformity is 0 if all embeddings are one point,
+and higher the more they spread out. Networks are small; ``--set`` changes any setting.
 """
 
 from __future__ import annotations

@@ -483,6 +483,16 @@ def test_settings_that_differ_from_the_preset_are_in_the_command(tmp_path: Path)
     assert {step.kind for step in plan.steps.values()} == {"pretrain", "encode", "fit"}
 
 
+def test_a_model_without_seeds_is_replayed_whatever_seed_an_older_record_has(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "results", inline=True)
+    bench.run(ssl=["none"], model=["linear"], controls=[], seeds=3)
+    (record,) = bench.records()
+    (manifest,) = {step.payload.manifest.key: step.payload.manifest for step in bench.plan().records}.values()
+    for seed in (None, 0, 2):
+        replayed = prepare_replay(Record.from_json({**record, "seed": seed}), bench.store.root, [TOYS])
+        assert replayed.plan(manifest)[1].key == record["key"]
+
+
 def test_a_file_of_data_is_found_by_the_experiment(theirs: Path, tmp_path: Path) -> None:
     record = {**next(record for record in written_records(theirs) if seed_one(record)), "data": "mine.csv:y"}
     store = Store(tmp_path / "results")
