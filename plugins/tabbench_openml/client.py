@@ -23,8 +23,9 @@ LAST_FAULT = "fault.txt"
 """The file that says why the latest attempt failed, in case time runs out before the next one ends."""
 WRONG_CHECKSUM = "the checksum of the download is wrong"
 UNREACHABLE = "the server cannot be reached"
-UNKNOWN_CODES = frozenset({111, 151, 601})
-"""The server's codes for an unknown dataset, task and study."""
+UNKNOWN_CODES = {111: "dataset", 151: "task", 601: "suite"}
+"""What the server does not have when it answers with one of these codes."""
+SAVE_AS_FILE = "save the table as a file and use FILE:TARGET"
 MOST_SPLIT_LINES = 20_000_000
 """If a task's file of folds has more lines than this, the task is loaded without folds."""
 ABOUT: dict[str, Any] = {"download_features_meta_data": True, "download_qualities": True}
@@ -89,7 +90,7 @@ def download_task(task_id: int, folder: Path) -> dict[str, Any]:
     task: Any = openml.tasks.get_task(task_id, **ABOUT)
     kind = {1: "classification", 2: "regression"}.get(task.task_type_id.value)
     if kind is None:
-        raise Refused(f"task {task_id} is a {task.task_type}: only classification and regression tasks can be run")
+        raise Refused(f"task {task_id} is of the type {task.task_type}; tabbench runs classification and regression")
     answer = download(int(task.dataset_id), folder)
     shape = task.estimation_procedure.get("parameters") or {}
     parts = int(shape.get("number_repeats") or 1) * int(shape.get("number_folds") or 1)
@@ -105,7 +106,7 @@ def download(dataset_id: int, folder: Path) -> dict[str, Any]:
 
     dataset = openml.datasets.get_dataset(dataset_id, **ABOUT)
     if "sparse" in str(dataset.format).lower():
-        raise Refused(f"dataset {dataset_id} ({dataset.name}) is sparse, which tabbench cannot read")
+        raise Refused(f"dataset {dataset_id} ({dataset.name}) is sparse, which tabbench cannot read: {SAVE_AS_FILE}")
     (folder / DESCRIBED).write_text("arff parquet" if dataset._parquet_url else "arff", encoding="utf-8")
     dataset = openml.datasets.get_dataset(dataset_id, download_data=True, **ABOUT)
     ignored = dataset.ignore_attribute or []
@@ -142,9 +143,13 @@ def describe(error: Exception, what: str, number: int) -> tuple[str, bool]:
     if isinstance(error, Refused):
         return str(error), True
     if isinstance(error, OpenMLServerException) and error.code in UNKNOWN_CODES:
-        return f"the server has no {what} with the id {number}", True
+        missing = UNKNOWN_CODES[error.code]
+        # A task can name a dataset that is gone; its number is not in the answer.
+        which = f"with the id {number}" if missing == what else f"that {what} {number} is about"
+        return f"the server has no {missing} {which}", True
     if isinstance(error, OpenMLPrivateDatasetError):
-        return f"the {what} with the id {number} is private", True
+        which = f"dataset {number}" if what == "dataset" else f"the dataset of {what} {number}"
+        return f"{which} is private, and tabbench does not log in: {SAVE_AS_FILE}", True
     if isinstance(error, OpenMLHashException):
         return WRONG_CHECKSUM, False
     if isinstance(error, requests.exceptions.ChunkedEncodingError):

@@ -27,7 +27,10 @@ def download_table(
     read: Callable[[Download], LoadedData],
     remedy: str,
 ) -> LoadedData:
-    """Download into ``folder``, read the table, and remove the folder; tries one kind of file after the other."""
+    """Download into ``folder``, read the table, and remove the folder; tries one kind of file after the other.
+
+    ``remedy`` is what the user can do if the server does not answer.
+    """
     faults = []
     try:
         shutil.rmtree(folder, ignore_errors=True)  # left by a download that was killed; the harness runs one at a time
@@ -37,6 +40,8 @@ def download_table(
                 return read(download(what, number, kind, folder / kind))
             except DownloadFault as fault:
                 faults.append(str(fault))
+                if fault.refused:
+                    raise DataError(f"cannot load {about} from {server()}: {fault}") from None
                 if fault.final:
                     break
     except OSError as error:

@@ -29,11 +29,18 @@ FileKind = Literal["arff", "parquet"]
 
 
 class DownloadFault(Exception):  # noqa: N818 - read as "try the other file", not as an error of the program
-    """A download that failed; ``final`` if there is no other kind of file to try."""
+    """A download that failed.
 
-    def __init__(self, message: str, final: bool = False) -> None:
+    Args:
+        message: why.
+        final: there is no other kind of file to try.
+        refused: the server did answer, so another machine or another day would not help.
+    """
+
+    def __init__(self, message: str, final: bool = False, refused: bool = False) -> None:
         super().__init__(message)
         self.final = final
+        self.refused = refused
 
 
 @dataclass(frozen=True)
@@ -99,7 +106,7 @@ def download(what: Literal["dataset", "task"], number: int, kind: FileKind, fold
     answer, final = ask(what, number, folder, kind)
     if "fault" in answer:
         # The other file has no checksum at all: taking it instead would hide the problem.
-        raise DownloadFault(answer["fault"], final or answer["fault"] == WRONG_CHECKSUM)
+        raise DownloadFault(answer["fault"], final or answer["fault"] == WRONG_CHECKSUM, bool(answer.get("final")))
     return _check(answer)
 
 
@@ -107,7 +114,7 @@ def download_suite(number: int, folder: Path) -> list[int]:
     """The tasks of a suite."""
     answer, _ = ask("suite", number, folder, "arff")
     if "fault" in answer:
-        raise DownloadFault(answer["fault"], final=True)
+        raise DownloadFault(answer["fault"], final=True, refused=bool(answer.get("final")))
     tasks: list[int] = answer["tasks"]
     return tasks
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import re
@@ -68,7 +69,8 @@ def suite_tasks(number: int, cache: Path, *, offline: bool, refresh: bool) -> li
         draft.write_text(json.dumps({"suite": number, "tasks": tasks}), encoding="utf-8")
         draft.replace(file)
     except DownloadFault as fault:
-        raise DataError(f"cannot load suite {number} from {server()}: {fault}. {remedy}") from None
+        message = f"cannot load suite {number} from {server()}: {fault}"
+        raise DataError(message if fault.refused else f"{message}. {remedy}") from None
     except OSError as error:
         raise DataError(f"cannot write into {file.parent} ({error})") from None
     finally:
@@ -95,7 +97,11 @@ class OpenMLTable(Dataset):
     def load(self, cache: Path, offline: bool) -> LoadedData:
         if offline:
             raise DataError(f"{self.name} is not cached, and --offline forbids downloads. {self._remedy()}")
-        folder = cache / "openml" / f"{self.what}-{self.number}-{uuid.uuid4().hex[:8]}"
+        stem = f"{self.what}-{self.number}-{hashlib.sha256(self.name.encode()).hexdigest()[:8]}"
+        for left in (cache / "openml").glob(f"{stem}-*"):  # by a download that was killed; only one of a name runs
+            shutil.rmtree(left, ignore_errors=True)
+        # A new name each time: the client of a killed download may still be writing into its own folder.
+        folder = cache / "openml" / f"{stem}-{uuid.uuid4().hex[:8]}"
         return download_table(self.what, self.number, self.name, folder, self._read, self._remedy())
 
     def _read(self, found: Download) -> LoadedData:
@@ -141,7 +147,7 @@ def read_folds(file: Path, rows: int) -> NDArray[np.int16]:
         tests = lines[lines["type"].astype(str).str.strip().str.upper() == "TEST"]
         row, repeat, fold = (tests[name].to_numpy(dtype=np.int64) for name in ("rowid", "repeat", "fold"))
         if "sample" in tests and tests["sample"].nunique() > 1:
-            raise DownloadFault("the task is a learning curve: it has no folds to test on", final=True)
+            raise DownloadFault("the task is a learning curve: it has no folds to test on", final=True, refused=True)
         folds = np.full((rows, int(repeat.max()) + 1), -1, dtype=np.int16)
         folds[row, repeat] = fold
     except (ValueError, KeyError, IndexError) as error:

@@ -1,5 +1,6 @@
 """``openml:ID``, ``openml/t/ID`` and ``openml/s/ID``: any dataset, task and suite of OpenML."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -198,17 +199,19 @@ def test_suites_go_by_the_names_of_papers(whole: Registry) -> None:
 @pytest.mark.parametrize(
     "reference, message",
     [
-        ("openml:99", "cannot load openml:99 from .*: the server has no dataset with the id 99"),
-        ("openml/t/99", "the server has no task with the id 99"),
-        ("openml/s/99", "cannot load suite 99 from .*: the server has no suite with the id 99"),
+        ("openml:99", "cannot load openml:99 from .*: the server has no dataset with the id 99$"),
+        ("openml/t/99", "the server has no task with the id 99$"),
+        ("openml/s/99", "cannot load suite 99 from .*: the server has no suite with the id 99$"),
         (
             "openml:63",
             r"OpenML 63 \(standin\) names no target: write openml:63:TARGET with one of width, colour, count",
         ),
         ("openml:61:clas", r"OpenML 61 \(standin\) has no column 'clas'. Did you mean: class\? Its columns: width, "),
-        ("openml/t/9", "task 9 is a Clustering: only classification and regression tasks can be run"),
-        ("openml:64", r"dataset 64 \(standin\) is sparse, which tabbench cannot read"),
-        ("openml:65", "the dataset with the id 65 is private"),
+        ("openml/t/9", "task 9 is of the type Clustering; tabbench runs classification and regression"),
+        ("openml:64", r"dataset 64 \(standin\) is sparse, which tabbench cannot read: save the table as a file and"),
+        ("openml:65", "dataset 65 is private, and tabbench does not log in: save the table as a file and use FILE"),
+        ("openml/t/10", "the dataset of task 10 is private, and tabbench does not log in"),
+        ("openml/t/12", "the server has no dataset that task 12 is about$"),
     ],
 )
 def test_what_cannot_be_had_is_said_in_a_sentence(
@@ -217,11 +220,39 @@ def test_what_cannot_be_had_is_said_in_a_sentence(
     world = make_world(frame)
     world.datasets += [Served(frame, "class", id=64, is_sparse=True)]
     world.datasets += [Served(frame, "class", id=65, is_private=True)]
+    world.tasks |= {10: replace(world.tasks[7], dataset=65), 12: replace(world.tasks[7], dataset=99)}
     with serve(world), pytest.raises(DataError, match=message) as caught:
         resolve_data(reference, whole)
     assert "\n" not in str(caught.value)
     described = [path for path in world.requests if path.startswith(("/api/v1/xml/data/6", "/api/v1/xml/task"))]
     assert len(described) <= 2, "what will not change is not tried again"
+
+
+@pytest.mark.usefixtures("in_process")
+def test_without_an_answer_the_message_says_how_to_do_without_network(
+    frame: pd.DataFrame, whole: Registry, serve: Serve
+) -> None:
+    with serve(World([Served(frame, "class", failures=9)])), pytest.raises(DataError) as caught:
+        resolve_data("openml:61", whole)
+    assert "On a machine with network access, run `tabbench data fetch openml:61`" in str(caught.value)
+
+
+@pytest.mark.usefixtures("in_process")
+def test_a_download_removes_what_a_killed_one_of_the_same_table_left(
+    frame: pd.DataFrame, whole: Registry, serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    downloads = tmp_path / "cache" / "openml"
+    remove = shutil.rmtree
+    with serve(make_world(frame)):
+        with monkeypatch.context() as patch:
+            patch.setattr(shutil, "rmtree", lambda *_, **__: None)  # a killed process removes nothing
+            resolve_data("openml:61", whole)
+            resolve_data("openml:62", whole)
+        left = {path.name for path in downloads.iterdir()}
+        assert len(left) == 2
+        remove(tmp_path / "cache" / "schemes")
+        resolve_data("openml:61", whole)
+    assert {path.name for path in downloads.iterdir()} == {name for name in left if name.startswith("dataset-62-")}
 
 
 @pytest.mark.parametrize("reference", ["openml:", "openml:adult", "openml/x/3", "openml/t/", "openml/t/3x"])
