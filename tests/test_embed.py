@@ -78,7 +78,7 @@ def test_columns_that_a_benchmark_would_drop_are_not_encoded(file: Path) -> None
     )  # fmt: skip
     assert made.returncode == 0, made.stderr
     assert np.load(file.parent / "one.npy").shape[:2] == (60, 4)
-    assert "note: dropped 'id': it only numbers the rows" in made.stderr
+    assert "note: dropped 'id': row numbers" in made.stderr
     assert "note: dropped 'same': the same value in every row" in made.stderr
 
 

@@ -231,7 +231,7 @@ def _clean_feature(column: pd.Series[Any], categorical: bool) -> pd.Series[Any]:
 def _uselessness(column: pd.Series[Any], numbered: pd.Series[Any] | None, as_published: bool) -> str:
     """Why a column is dropped; empty if it is kept. ``numbered`` has all rows, unless it cannot number them."""
     if column.isna().all():
-        return "it has no values"
+        return "no values"
     if as_published:
         return ""
     if _is_constant(column):
@@ -240,7 +240,7 @@ def _uselessness(column: pd.Series[Any], numbered: pd.Series[Any] | None, as_pub
         return "nearly every row has a different value, like an identifier"
     is_category = isinstance(column.dtype, pd.CategoricalDtype)
     if numbered is not None and not is_category and _counts_rows(numbered):
-        return "it only numbers the rows"
+        return "row numbers"
     return ""
 
 

@@ -18,7 +18,7 @@ from tabbench.data.reading import Reading, TaskName
 from tabbench.errors import DataError
 from tabbench.frames import categorical_columns, is_categorical, no_column, these
 
-READER_REVISION = 4
+READER_REVISION = 5
 """Increased when the same file would be read differently; tables read by older versions are then read again."""
 FEW_VALUES = 20
 """A target with at most this many distinct whole numbers holds classes."""
@@ -204,8 +204,7 @@ def _tidy(parsed: Parsed, reading: Reading) -> tuple[list[str], dict[str, pd.Ser
         as_they_are=set(reading.categorical),
         numeric=set(reading.numeric),
         month_first=reading.month_first,
-        comma_separates=parsed.separator in (",", ""),
-        tabs=parsed.separator == "\t",
+        thousands_first=parsed.separator != ";",  # which is what separates fields where commas mark decimals
     )
     parsed.notes += inferred.notes
     if parsed.text:

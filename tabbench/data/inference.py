@@ -67,8 +67,7 @@ def infer_columns(
     *,
     as_they_are: Collection[str],
     numeric: Collection[str],
-    comma_separates: bool,
-    tabs: bool,
+    thousands_first: bool,
     month_first: Collection[str] = (),
 ) -> Inferred:
     """Turn text columns into numbers where they mean numbers; changes ``frame``.
@@ -77,8 +76,7 @@ def infer_columns(
         frame: the table as in its file.
         as_they_are: columns that the user declared categorical.
         numeric: columns that the user declared numeric; anything else in them is missing.
-        comma_separates: the file separates fields with commas, so a comma within a field separates thousands.
-        tabs: the file separates fields with tabs: 1,234 then means 1234, in other files 1.234.
+        thousands_first: 1,234 means 1234 if nothing else in its column says otherwise; else it means 1.234.
         month_first: date columns in which 01/02/2020 is the second of January.
     """
     inferred = Inferred()
@@ -96,7 +94,7 @@ def infer_columns(
             continue
         codes, uniques = pd.factorize(column)
         texts = pd.Series(uniques, dtype=object).astype(str).str.strip().astype("str")
-        found = _read_texts(texts, comma_separates, tabs, name in month_first)
+        found = _read_texts(texts, thousands_first, name in month_first)
         if found is None and name in numeric:
             found = (pd.to_numeric(texts, errors="coerce").to_numpy(dtype=np.float64), "number")
         if found is None:
@@ -132,9 +130,7 @@ def _is_text(column: pd.Series[Any]) -> bool:
     )
 
 
-def _read_texts(
-    texts: pd.Series[Any], comma_separates: bool, tabs: bool, month_first: bool
-) -> tuple[Numbers, str] | None:
+def _read_texts(texts: pd.Series[Any], thousands_first: bool, month_first: bool) -> tuple[Numbers, str] | None:
     """Numbers for distinct texts, NaN where there is none, and their notation; None if hardly any is a number."""
     sample = texts.iloc[np.linspace(0, len(texts) - 1, min(SAMPLE, len(texts))).astype(int)] if len(texts) else texts
     readers: list[tuple[Callable[[pd.Series[Any]], tuple[Numbers, str] | None], str]] = [
@@ -144,7 +140,8 @@ def _read_texts(
         (_read_durations, DURATION),
     ]
     with_commas = (_read_decimal_commas, DECIMAL_COMMA), (_read_thousands, THOUSANDS)
-    readers[1:1] = [with_commas[1]] if comma_separates else list(with_commas[::-1] if tabs else with_commas)
+    # The first reading wins where both fit, as for 1,234; 1,5 and 0,512 cannot mean thousands.
+    readers[1:1] = with_commas[::-1] if thousands_first else with_commas
     for read, pattern in readers:
         # A look at a few values settles most columns.
         if sample.str.fullmatch(pattern).mean() < 0.5:
@@ -177,6 +174,8 @@ def _read_decimal_commas(texts: pd.Series[Any]) -> tuple[Numbers, str] | None:
 def _read_thousands(texts: pd.Series[Any]) -> tuple[Numbers, str] | None:
     fits = texts.str.fullmatch(THOUSANDS) | texts.str.fullmatch(PLAIN)
     if not texts[fits].str.contains(rf"\d{GROUPING}\d").any() or texts.str.fullmatch(r"[+-]?0,\d{3}").any():
+        return None
+    if texts[~fits].str.fullmatch(DECIMAL_COMMA).any():  # such as 1,5
         return None
     plain = texts.where(fits).str.replace(GROUPING, "", regex=True)
     return pd.to_numeric(plain, errors="coerce").to_numpy(dtype=np.float64), "thousands"

@@ -44,8 +44,8 @@ def test_useless_columns_are_dropped_and_named() -> None:
     assert cleaned.categorical == ("c",)
     assert set(cleaned.notes) == {
         "dropped 'same': the same value in every row",
-        "dropped 'empty': it has no values",
-        "dropped 'row': it only numbers the rows",
+        "dropped 'empty': no values",
+        "dropped 'row': row numbers",
         "dropped 'key': nearly every row has a different value, like an identifier",
     }
 
@@ -62,7 +62,7 @@ def test_useless_columns_are_dropped_and_named() -> None:
 )
 def test_the_numbers_of_rows_are_dropped_in_whatever_order_they_are(numbers: object) -> None:
     cleaned = clean(load(make_frame(row=numbers)))
-    assert cleaned.notes == ("dropped 'row': it only numbers the rows",)
+    assert cleaned.notes == ("dropped 'row': row numbers",)
 
 
 def test_the_numbers_of_rows_have_gaps_only_because_rows_without_a_target_were_dropped() -> None:
@@ -70,7 +70,7 @@ def test_the_numbers_of_rows_have_gaps_only_because_rows_without_a_target_were_d
     frame["y"] = frame["y"].astype(object)
     frame.loc[[3, 17], "y"] = None
     assert clean(load(frame), drop_unlabelled=True).notes == (
-        "dropped 'row': it only numbers the rows",
+        "dropped 'row': row numbers",
         "dropped 2 rows without a target",
     )
 

@@ -63,7 +63,7 @@ def test_import_stores_a_file_under_a_name(csv: Path) -> None:
         "name      rows    numeric    categorical  task       source",
         "wines      178          2              1  3 classes  file wines.csv",
         "note: classification, because the target 'grape' has 3 distinct whole numbers in 178 rows",
-        "note: dropped 'number': it only numbers the rows",
+        "note: dropped 'number': row numbers",
     ]
     assert find_cached("wines") is not None
     as_number = run("import", "wines", csv, "--target", "grape", "--task", "regression", "--json")
@@ -84,7 +84,7 @@ def test_show_says_how_a_file_is_understood_and_leaves_the_cache_alone(csv: Path
         "cellar    categorical          0           2  north 50.0%, south 50.0%",
         "grape     target               0           3  1 39.9%, 0 33.1%, 2 27.0%",
         "note: classification, because the target 'grape' has 3 distinct whole numbers in 178 rows",
-        "note: dropped 'number': it only numbers the rows",
+        "note: dropped 'number': row numbers",
     ]
     assert not cache_dir().exists()
 

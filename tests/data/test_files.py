@@ -336,7 +336,7 @@ def test_numbers_that_are_taken_as_classes_come_with_the_way_to_take_them_as_num
     assert "--target stars --task regression" in notes[1]
 
 
-def test_decimal_commas_are_read_where_commas_do_not_separate(tmp_path: Path) -> None:
+def test_decimal_commas_come_before_thousands_where_semicolons_separate(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     rows = [f"{i}.000,{i % 10}5;{-i},5;{i};{'a,b' if i % 2 else 'c'};{i},500;{i % 2}" for i in range(30)]
     path.write_text("big;small;whole;words;thousandths;y\n" + "\n".join(rows), encoding="utf-8")
@@ -349,15 +349,30 @@ def test_decimal_commas_are_read_where_commas_do_not_separate(tmp_path: Path) ->
     assert "'big', 'small', 'thousandths' read with decimal commas" in loaded.notes
 
 
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "xlsx"])
+def test_decimal_commas_are_read_in_every_kind_of_file(suffix: str, tmp_path: Path) -> None:
+    halves = [f"{i},5" for i in range(30)]
+    frame = pd.DataFrame({"price": halves, "amount": [f"{i + 1},234" for i in range(30)], "y": [0, 1] * 15})
+    frame["mixed"] = [f"{i + 1},{'5' if i == 17 else '234'}" for i in range(30)]
+    loaded = read_file(write(frame, tmp_path / f"t.{suffix}"), "y")
+    assert loaded.frame["price"].tolist()[:2] == [0.5, 1.5]
+    assert loaded.frame["amount"].tolist()[:2] == [1234, 2234]
+    assert loaded.frame["mixed"].tolist()[16:18] == [17.234, 18.5]
+    assert loaded.notes[:2] == (
+        "'amount' read with thousands separators",
+        "'price', 'mixed' read with decimal commas",
+    )
+
+
 def test_what_looks_like_numbers_and_is_text_is_told(tmp_path: Path) -> None:
     frame = pd.DataFrame({"price": [f"${i},0{i % 10}" for i in range(30)], "share": [f"{i} %" for i in range(30)]})
     frame["plate"] = [f"K-{i}" for i in range(30)]
-    frame["y"] = [f"{i % 15},5" for i in range(30)]
+    frame["y"] = [f"{i % 15},5,5" for i in range(30)]
     notes = read_file(write(frame, tmp_path / "t.csv"), "y").notes
     assert notes == (
         "'price' is text, though it looks like numbers: '$0,00'",
         "'share' is text, though it looks like numbers: '0 %'",
-        "'y' is text, though it looks like numbers: '0,5'",
+        "'y' is text, though it looks like numbers: '0,5,5'",
         "classification, because the target 'y' holds text or categories",
     )
 
