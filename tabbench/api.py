@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tabbench.errors import UsageError
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from tabbench.results.face import Results
 
 Names = str | Sequence[str]
+EXAMPLE = '{"churn": (frame, "Exited")}'
 LISTS = ("controls", "labels", "protocol")
 """Entries that may be given as one name, or several separated by commas."""
 
@@ -68,7 +71,7 @@ def run(
     from tabbench.running.display import make_display
     from tabbench.running.request import Conditions, parse_duration, plan_request, read_request, run_request
 
-    frames = data if isinstance(data, Mapping) else None
+    frames = _frames(data)
     registry, store, display = make_registry(plugins), Store(Path(results)), make_display(quiet=not progress)
     terms = Conditions(executor, jobs, device, timeout, memory, retries, parse_duration(budget), fail_fast, offline)
     entries = {name: _names(value) if name in LISTS else value for name, value in entries.items()}
@@ -81,6 +84,28 @@ def run(
         raise KeyboardInterrupt
     failures = [f"{step.label}: {outcome.error}" for step, outcome in summary.failures]
     return Results(store, [step.key for step in plan.records], plan.names, failures, summary.places_left_out())
+
+
+def _frames(data: object) -> Mapping[str, tuple[pd.DataFrame, str]] | None:
+    """The tables in memory, by name; None if ``data`` holds names."""
+    if isinstance(data, str):
+        return None
+    if isinstance(data, Mapping):
+        for name, given in data.items():
+            if not (isinstance(name, str) and name.strip()):
+                raise UsageError(f"data has a table with the name {name!r}: write {EXAMPLE}")
+            if not (isinstance(given, tuple | list) and len(given) == 2 and _is_frame(given[0])):
+                raise UsageError(f"data[{name!r}] is not a DataFrame with the name of its target: write {EXAMPLE}")
+        return data
+    if not isinstance(data, Sequence) or any(not isinstance(name, str) for name in data):
+        raise UsageError(f"data is neither names nor named tables: for a DataFrame, write {EXAMPLE}")
+    return None
+
+
+def _is_frame(given: object) -> bool:
+    import pandas as pd
+
+    return isinstance(given, pd.DataFrame)
 
 
 def _names(given: Names | Mapping[str, Any]) -> list[str]:

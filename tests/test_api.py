@@ -111,6 +111,29 @@ def test_a_frame_in_memory_is_data(tmp_path: Path) -> None:
     assert record["score"] > 0.5
 
 
+FRAME = pd.DataFrame({"a": [1.0, 2.0], "y": [0, 1]})
+
+
+@pytest.mark.parametrize(
+    "data, message",
+    [
+        (
+            {"churn": FRAME},
+            r"data\['churn'\] is not a DataFrame with the name of its target: write {\"churn\": \(frame, ",
+        ),
+        ({"churn": (FRAME.to_numpy(), "y")}, r"data\['churn'\] is not a DataFrame with the name of its target"),
+        ({"": (FRAME, "y")}, r"data has a table with the name ''"),
+        (FRAME, r"data is neither names nor named tables: for a DataFrame, write {\"churn\": \(frame, \"Exited\"\)}"),
+        ((FRAME, "y"), "data is neither names nor named tables"),
+        ({"wine": (FRAME, "y")}, "'wine' is a dataset that tabbench knows: give your DataFrame another name"),
+    ],
+)
+def test_tables_in_memory_come_with_a_name_and_a_target(data: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        tb.run("none", "nearest", data, preset="quick", results=tmp_path, progress=False, **INLINE)
+    assert "\n" not in str(caught.value)
+
+
 def test_baselines_come_before_pretrainings(tmp_path: Path) -> None:
     bench = Bench(tmp_path / "results", inline=True)
     bench.run(seeds=2)

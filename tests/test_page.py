@@ -131,7 +131,8 @@ def test_the_verdict_says_what_helped_and_how_much_of_it_is_training(tmp_path: P
     assert found.headline == headline
     # The error falls from 0.38 to 0.18: 52.6 %; the untrained encoder has half of that.
     assert found.sentences[1] == (
-        "a improves mlp on wine, by 0.2 in accuracy (52.6 % less error); its untrained encoder explains 50 % of the gain."
+        "a improves mlp on wine, by 0.2 in accuracy (52.6 % less error); its untrained encoder explains 50 % of the "
+        "gain."
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tabbench.data.gather import find_data, freeze, store_frames
-from tabbench.data.sources import Progress
+from tabbench.data.sources import Progress, find_dataset
 from tabbench.errors import UsageError
 from tabbench.experiment.graph import Plan
 from tabbench.experiment.plan import check_spec, make_plan
@@ -88,6 +88,9 @@ def plan_request(
 ) -> Plan:
     """Find the data and plan the run. The plan is stored with the results. ``say`` gets lines for the user."""
     if frames is not None:
+        for name in frames:
+            if find_dataset(name, registry) is not None:
+                raise UsageError(f"{name!r} is a dataset that tabbench knows: give your DataFrame another name")
         manifests, tables = store_frames(frames, spec.reading, spec.rule, spec.weighting), []
     else:
         manifests = find_data(
