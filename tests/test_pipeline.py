@@ -176,6 +176,27 @@ def test_few_new_rows_mean_what_they_meant_in_training(sales: tuple[Path, pd.Dat
     assert pipeline.surprises(typed) == []
 
 
+@pytest.mark.parametrize("separator", [",", ";"])
+def test_a_comma_in_new_rows_means_what_it_meant_in_training(separator: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    numbers = rng.integers(1_000, 9_999, size=(2, 80))
+    frame = pd.DataFrame({
+        "weight": [f"{value / 1000:.3f}".replace(".", ",") for value in numbers[0]],
+        "income": [f"{value:,}" for value in numbers[1]],
+        "price": numbers[0] / 1000 + numbers[1],
+    })  # fmt: skip
+    frame.loc[0, ["weight", "income"]] = "1,5", "1,234,567"  # only this row tells what a comma means
+    frame.to_csv(tmp_path / "t.csv", index=False, sep=separator)
+    fit_file(tmp_path / "t.csv", "price", "linear").save(tmp_path / "p")
+    pipeline = load(tmp_path / "p")
+    every = pipeline.predict(frame)
+    pd.testing.assert_frame_equal(pipeline.predict(frame.iloc[1:]), every.iloc[1:])
+    for other in (",", ";"):
+        frame.iloc[1:].to_csv(tmp_path / "new.csv", index=False, sep=other)
+        rows, _ = read_rows(tmp_path / "new.csv", pipeline.reading)
+        np.testing.assert_allclose(pipeline.predict(rows)["price"], every["price"].iloc[1:])
+
+
 def test_a_column_without_a_number_is_refused(sales: tuple[Path, pd.DataFrame], tmp_path: Path) -> None:
     path, frame = sales
     pipeline = fit_file(path, "price", "linear")

@@ -38,6 +38,10 @@ class LoadedData:
     """Numeric columns that count days; regular steps do not make them row numbers."""
     keep: tuple[str, ...] = ()
     """Columns that decide a split; always kept."""
+    decimal_commas: tuple[str, ...] = ()
+    """Numeric columns in which a file writes 1.234 as 1,234; new rows are read likewise."""
+    thousands: tuple[str, ...] = ()
+    """Numeric columns in which a file writes 1234 as 1,234."""
     unlabelled: pd.DataFrame | None = None
     """More rows without the target, for pretraining. ``frame`` may also hold rows without a target."""
     folds: NDArray[np.int16] | None = None

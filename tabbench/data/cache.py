@@ -100,6 +100,10 @@ class Manifest:
     """The folds that come with the table: one column per repeat."""
     n_folds: int = 0
     """Number of splits defined by these folds or by the column of a split rule; 0 if there are none."""
+    decimal_commas: tuple[str, ...] = ()
+    """Columns in which the file writes 1.234 as 1,234."""
+    thousands: tuple[str, ...] = ()
+    """Columns in which the file writes 1234 as 1,234."""
 
     @property
     def n_features(self) -> int:
@@ -117,6 +121,8 @@ class Manifest:
         known = {field.name: value[field.name] for field in fields(cls) if field.name in value}
         for name in ("class_names", "categorical", "notes"):
             known[name] = tuple(known[name])
+        for name in ("decimal_commas", "thousands"):  # older manifests have none
+            known[name] = tuple(known.get(name, ()))
         for name in ("unlabelled", "folds"):
             known[name] = Stored(**known[name]) if known.get(name) else None
         return cls(**known)
@@ -176,6 +182,8 @@ def store_dataset(
         licence=cleaned.licence,
         citation=cleaned.citation,
         homepage=cleaned.homepage,
+        decimal_commas=cleaned.decimal_commas,
+        thousands=cleaned.thousands,
         n_folds=0 if cleaned.folds is None else sum(int(repeat.max()) + 1 for repeat in cleaned.folds.T),
         unlabelled=more["unlabelled"][0] if "unlabelled" in more else None,
         folds=more["folds"][0] if "folds" in more else None,

@@ -13,7 +13,7 @@ import pandas as pd
 
 from tabbench.contracts import LoadedData
 from tabbench.data.formats import COMPRESSIONS, FORMATS, Parsed, find_words, format_of, parse
-from tabbench.data.inference import MISSING_NUMBERS, MISSING_TEXT, infer_columns, month_first_columns
+from tabbench.data.inference import MISSING_NUMBERS, MISSING_TEXT, Inferred, infer_columns, month_first_columns
 from tabbench.data.reading import Reading, TaskName
 from tabbench.errors import DataError
 from tabbench.frames import categorical_columns, is_categorical, no_column, these
@@ -125,7 +125,7 @@ def understand(parsed: Parsed, target: str, reading: Reading, remedy: str = "") 
     _check_names(parsed.frame, target, reading)
     if reading.drop:
         parsed.frame = parsed.frame.drop(columns=list(reading.drop))
-    dates, words = _tidy(parsed, reading)
+    inferred, words = _tidy(parsed, reading)
     frame, notes = parsed.frame, parsed.notes
     features = frame.drop(columns=target)
     chosen = {*categorical_columns(features), *reading.categorical}
@@ -143,7 +143,17 @@ def understand(parsed: Parsed, target: str, reading: Reading, remedy: str = "") 
         notes.append(f"{task}, because {reason}")
         if task == "classification" and not is_categorical(frame[target]) and frame[target].nunique() > 4 and remedy:
             notes.append(f"to predict these numbers as numbers, {remedy}")
-    return LoadedData(frame, target, task, kinds, notes=tuple(notes), dates=tuple(dates), keep=reading.no_features)
+    return LoadedData(
+        frame,
+        target,
+        task,
+        kinds,
+        notes=tuple(notes),
+        dates=tuple(inferred.dates),
+        keep=reading.no_features,
+        decimal_commas=tuple(inferred.decimal_commas),
+        thousands=tuple(inferred.thousands),
+    )
 
 
 def how_to_import(path: Path, target: str) -> str:
@@ -193,24 +203,28 @@ def _as_read(loaded: LoadedData) -> Reading:
         categorical=loaded.categorical,
         numeric=tuple(name for name in features if name not in loaded.categorical),
         month_first=month_first_columns(features, loaded.notes),
+        decimal_commas=loaded.decimal_commas,
+        thousands=loaded.thousands,
     )
 
 
-def _tidy(parsed: Parsed, reading: Reading) -> tuple[list[str], dict[str, pd.Series[Any]]]:
-    """Interpret text columns; returns the dates among them, and the words treated as missing."""
+def _tidy(parsed: Parsed, reading: Reading) -> tuple[Inferred, dict[str, pd.Series[Any]]]:
+    """Interpret text columns; returns what they are, and the words treated as missing."""
     words = {} if parsed.text else _blank_words(parsed.frame)
     inferred = infer_columns(
         parsed.frame,
         as_they_are=set(reading.categorical),
         numeric=set(reading.numeric),
         month_first=reading.month_first,
+        decimal_commas=reading.decimal_commas,
+        thousands=reading.thousands,
         thousands_first=parsed.separator != ";",  # which is what separates fields where commas mark decimals
     )
     parsed.notes += inferred.notes
     if parsed.text:
         words = find_words(parsed)
     still_text = {name: rows for name, rows in words.items() if is_categorical(parsed.frame[name])}
-    return inferred.dates, still_text
+    return inferred, still_text
 
 
 def _blank_words(frame: pd.DataFrame) -> dict[str, pd.Series[Any]]:

@@ -60,6 +60,10 @@ class Inferred:
     notes: list[str] = field(default_factory=list)
     dates: list[str] = field(default_factory=list)
     """Columns that now count days."""
+    decimal_commas: list[str] = field(default_factory=list)
+    """Columns in which 1,234 was read as 1.234."""
+    thousands: list[str] = field(default_factory=list)
+    """Columns in which 1,234 was read as 1234."""
 
 
 def infer_columns(
@@ -69,6 +73,8 @@ def infer_columns(
     numeric: Collection[str],
     thousands_first: bool,
     month_first: Collection[str] = (),
+    decimal_commas: Collection[str] = (),
+    thousands: Collection[str] = (),
 ) -> Inferred:
     """Turn text columns into numbers where they mean numbers; changes ``frame``.
 
@@ -78,10 +84,10 @@ def infer_columns(
         numeric: columns that the user declared numeric; anything else in them is missing.
         thousands_first: 1,234 means 1234 if nothing else in its column says otherwise; else it means 1.234.
         month_first: date columns in which 01/02/2020 is the second of January.
+        decimal_commas: columns in which 1,234 is known to mean 1.234.
+        thousands: columns in which it is known to mean 1234.
     """
     inferred = Inferred()
-    thousands: list[str] = []
-    decimal: list[str] = []
     for name in [str(name) for name in frame.columns]:
         column = frame[name]
         if pd.api.types.is_datetime64_any_dtype(column.dtype) or pd.api.types.is_timedelta64_dtype(column.dtype):
@@ -94,7 +100,8 @@ def infer_columns(
             continue
         codes, uniques = pd.factorize(column)
         texts = pd.Series(uniques, dtype=object).astype(str).str.strip().astype("str")
-        found = _read_texts(texts, thousands_first, name in month_first)
+        grouped = name in thousands or (thousands_first and name not in decimal_commas)
+        found = _read_texts(texts, grouped, name in month_first)
         if found is None and name in numeric:
             found = (pd.to_numeric(texts, errors="coerce").to_numpy(dtype=np.float64), "number")
         if found is None:
@@ -113,12 +120,12 @@ def infer_columns(
             inferred.notes.append(_date_note(name, kind.removeprefix("date, ")))
         elif kind == "duration":
             inferred.notes.append(_duration_note(name))
-        thousands += [name] if kind == "thousands" else []
-        decimal += [name] if kind == "decimal comma" else []
-    if thousands:
-        inferred.notes.append(f"{these(thousands)} read with thousands separators")
-    if decimal:
-        inferred.notes.append(f"{these(decimal)} read with decimal commas")
+        inferred.thousands += [name] if kind == "thousands" else []
+        inferred.decimal_commas += [name] if kind == "decimal comma" else []
+    if inferred.thousands:
+        inferred.notes.append(f"{these(inferred.thousands)} read with thousands separators")
+    if inferred.decimal_commas:
+        inferred.notes.append(f"{these(inferred.decimal_commas)} read with decimal commas")
     return inferred
 
 

@@ -32,6 +32,10 @@ class Reading:
     """Rows without a target: ``keep`` them for pretraining, ``drop`` them, or name a file with more."""
     month_first: tuple[str, ...] = ()
     """Columns of dates such as 01/02/2020 that are known to mean the second of January."""
+    decimal_commas: tuple[str, ...] = ()
+    """Columns in which 1,234 is known to mean 1.234."""
+    thousands: tuple[str, ...] = ()
+    """Columns in which 1,234 is known to mean 1234."""
     weights: str = ""
     """The column that holds the weights of rows: kept, whatever it looks like."""
 

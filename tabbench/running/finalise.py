@@ -94,6 +94,8 @@ def fit_pipeline(
         method=encoder,
         finetuned=encoder is not None and finetune,
         month_first=month_first_columns(as_table(data.train.features).schema.numeric, manifest.notes),
+        decimal_commas=manifest.decimal_commas,
+        thousands=manifest.thousands,
         about={"data": manifest.name, "data_key": manifest.key, "rows": len(train.y) + len(validation.y)},
     )
 
@@ -137,6 +139,8 @@ def fit_as_recorded(record: Record, plan: Plan, last: Step, store: Store, contex
         method=encoder,
         finetuned=payload.method is not None,
         month_first=month_first_columns(split.test.schema.numeric, payload.manifest.notes),
+        decimal_commas=payload.manifest.decimal_commas,
+        thousands=payload.manifest.thousands,
         about={"data": payload.manifest.name, "data_key": payload.manifest.key, "record": record.key},
     )
 

@@ -47,6 +47,10 @@ class Pipeline:
     """Whether the encoder is part of the model, which then takes raw tables."""
     month_first: tuple[str, ...] = ()
     """Date columns with the month first: 01/02/2020 is the second of January."""
+    decimal_commas: tuple[str, ...] = ()
+    """Columns in which 1,234 means 1.234."""
+    thousands: tuple[str, ...] = ()
+    """Columns in which 1,234 means 1234."""
     about: JsonObject = field(default_factory=dict)
     """Where it comes from: data, rows, record, versions."""
 
@@ -79,7 +83,13 @@ class Pipeline:
     @property
     def reading(self) -> Reading:
         """How to read new rows."""
-        return Reading(self.schema.categorical, self.schema.numeric, month_first=self.month_first)
+        return Reading(
+            self.schema.categorical,
+            self.schema.numeric,
+            month_first=self.month_first,
+            decimal_commas=self.decimal_commas,
+            thousands=self.thousands,
+        )
 
     def _understood(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The columns of the schema that are present, with text converted; keeps the index."""
@@ -131,6 +141,8 @@ class Pipeline:
             "target_mean": self.target_mean,
             "target_std": self.target_std,
             "month_first": list(self.month_first),
+            "decimal_commas": list(self.decimal_commas),
+            "thousands": list(self.thousands),
             "model": {"name": self.model_name, "config": self.model.config.to_json()},
             "method": None if self.method_name is None else {"name": self.method_name, "finetuned": self.finetuned},
             "about": self.about,
@@ -178,6 +190,8 @@ def load(folder: str | Path, device: str = "cpu", plugins: tuple[str | Path, ...
             method=method,
             finetuned=finetuned,
             month_first=tuple(about.get("month_first", ())),
+            decimal_commas=tuple(about.get("decimal_commas", ())),
+            thousands=tuple(about.get("thousands", ())),
             about=about["about"],
         )
     except (KeyError, TypeError, AttributeError, ValueError, RuntimeError) as error:
