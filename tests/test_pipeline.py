@@ -112,14 +112,23 @@ def test_new_rows_get_a_class_and_its_probabilities(churn: Path, fitted: Path) -
     np.testing.assert_allclose(out[["probability_no", "probability_yes"]].sum(axis=1), 1.0, rtol=1e-5)
 
 
+def test_a_missing_column_is_told_with_the_file(churn: Path, fitted: Path) -> None:
+    rows(5).drop(columns="b").to_csv(churn / "lacks.csv", index=False)
+    done = tabbench("predict", fitted, churn / "lacks.csv", "--out", churn / "none.csv", "--plugin", TOYS)
+    assert done.returncode == 2
+    assert done.stderr == f"tabbench: {churn / 'lacks.csv'}: there is no column 'b'. Available: a, c.\n"
+
+
 def test_a_loaded_pipeline_predicts_a_frame(fitted: Path) -> None:
     pipeline = tb.load(fitted, plugins=(TOYS,))
     out = pipeline.predict(rows(10, seed=7).set_index(pd.Index(range(100, 110))))
     assert list(out.index) == list(range(100, 110))
     assert pipeline.surprises(rows(10).assign(c="new")) == ["c: 10 rows have a value not seen in training"]
     assert list(pipeline.predict(rows(10)[:0]).columns) == list(out.columns)
-    with pytest.raises(DataError, match="no column 'b'"):
-        pipeline.predict(rows(10).drop(columns="b"))
+    with pytest.raises(DataError, match=r"there is no column 'b'. Did you mean: B\? Available: B, a, c."):
+        pipeline.predict(rows(10).rename(columns={"b": "B"}))
+    with pytest.raises(DataError, match="columns are missing: 'a', 'b'$"):
+        pipeline.predict(rows(10)[["c"]])
 
 
 def test_a_pipeline_of_a_record_predicts_what_the_record_did(churn: Path) -> None:

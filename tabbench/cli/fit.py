@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tabbench.cli.options import DEFAULT_RESULTS, PluginFiles, ResultsFolder, split_names
-from tabbench.errors import UsageError
+from tabbench.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -189,7 +189,11 @@ def predict(
     check_place(out)
     fitted = load(pipeline, pick_device(device), tuple(plugin or ()))
     frame, notes = read_rows(file, fitted.reading)
-    for note in [*notes, *fitted.surprises(frame)]:
+    try:
+        notes += fitted.surprises(frame)
+    except DataError as error:
+        raise DataError(f"{file}: {error}") from None
+    for note in notes:
         _say(f"note: {note}")
     _write(fitted.predict(frame), out)
     print(f"{out}: {len(frame):,} rows")

@@ -28,6 +28,8 @@ ID_LIKE_SHARE = 0.9
 """A categorical column with more distinct values than this share of its rows identifies rows and nothing else."""
 ID_LIKE_MIN_LEVELS = 20
 ID_NAME = re.compile(r"(?i:(^|[\W_])(id|uuid|guid|key|index|idx|nr|no|number))$|[a-z]I[dD]$")
+UNIX_1980, UNIX_2100 = 315_532_800, 4_102_444_800
+"""Seconds since 1970. A reading every hour is a time, though its steps are as even as those of row numbers."""
 MANY_ROWS_A_VALUE = 8
 """A column whose values have at least this many rows each, on average, does not separate the classes by chance."""
 
@@ -263,7 +265,13 @@ def _counts_rows(column: pd.Series[Any]) -> bool:
     if not np.isfinite(values[[0, -1]]).all():
         return False
     steps = np.diff(values)
-    return bool(values[0] == np.round(values[0]) and steps[0] >= 1 and (steps == steps[0]).all())
+    even = values[0] == np.round(values[0]) and steps[0] >= 1 and (steps == steps[0]).all()
+    return bool(even and not (steps[0] > 1 and _are_unix_times(values)))
+
+
+def _are_unix_times(values: NDArray[np.float64]) -> bool:
+    """Whether all values are moments between 1980 and 2100, counted in seconds, milli-, micro- or nanoseconds."""
+    return any(UNIX_1980 * unit <= values[0] and values[-1] <= UNIX_2100 * unit for unit in (1, 1e3, 1e6, 1e9))
 
 
 def _has_own_numbers(column: pd.Series[Any]) -> bool:

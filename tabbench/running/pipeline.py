@@ -13,8 +13,8 @@ import pandas as pd
 
 from tabbench.contracts import BackboneMethod, DownstreamModel, JointMethod, SSLMethod
 from tabbench.data.reading import Reading
-from tabbench.errors import UsageError
-from tabbench.frames import to_table
+from tabbench.errors import DataError, UsageError
+from tabbench.frames import no_column, these, to_table
 from tabbench.registry import Registry, make_registry
 from tabbench.values import FIRST_LEVEL, Features, JsonObject, Representation, Schema, Table, Task
 
@@ -92,11 +92,16 @@ class Pipeline:
         )
 
     def _understood(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The columns of the schema that are present, with text converted; keeps the index."""
+        """The columns of the schema, with text converted; keeps the index."""
         from tabbench.data.files import understand_rows
         from tabbench.data.formats import Parsed
 
-        parsed = Parsed(frame[[name for name in self.schema.names if name in frame.columns]].copy())
+        absent = [name for name in self.schema.names if name not in frame.columns]
+        if len(absent) == 1:
+            raise no_column("column", absent[0], frame.columns)
+        if absent:
+            raise DataError(f"columns are missing: {these(absent)}")
+        parsed = Parsed(frame[list(self.schema.names)].copy())
         understand_rows(parsed, self.reading)
         return parsed.frame
 

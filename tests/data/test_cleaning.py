@@ -65,6 +65,13 @@ def test_the_numbers_of_rows_are_dropped_in_whatever_order_they_are(numbers: obj
     assert cleaned.notes == ("dropped 'row': row numbers",)
 
 
+@pytest.mark.parametrize("unit", [1, 1_000], ids=["seconds", "milliseconds"])
+def test_a_unix_time_in_even_steps_is_no_row_number(unit: int) -> None:
+    cleaned = clean(load(make_frame(hour=(1_580_000_000 + 3_600 * np.arange(N)) * unit)))
+    assert "hour" in cleaned.frame.columns
+    assert cleaned.notes == ()
+
+
 def test_the_numbers_of_rows_have_gaps_only_because_rows_without_a_target_were_dropped() -> None:
     frame = make_frame(row=range(N))
     frame["y"] = frame["y"].astype(object)
