@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from tabbench.experiment.controls import NONE, UNTRAINED, untrained
 from tabbench.results.json_shapes import GainCellShape, GainRowShape, GainTableShape, LeftOut
+from tabbench.results.record_lines import RAW
 from tabbench.results.row_settings import split_settings
 from tabbench.results.score_table import LOWER_IS_BETTER, Cell, Group, Row
-from tabbench.results.selection import RAW, Filters, Selection, select_records
+from tabbench.results.selection import Filters, Selection, select_records
 from tabbench.results.statistics import Gain, GainSummary, paired_gain, summarise_gains
 from tabbench.results.tabulate import collect_rows, group_order
 
@@ -102,7 +103,7 @@ def tabulate_gains(
     selection = select_records(
         store, fidelity=fidelity, any_budget=any_budget, only=only, names=names, where=replace(where, ssl=())
     )
-    wanted = replace(where, data=(), model=(), protocol=(), labels=()).matched(selection.records).ssl
+    wanted = replace(where, data=(), model=(), protocol=(), labels=()).matched(selection.lines.shared_here()).ssl
     return gains_of(selection, metric, wanted)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 from tabbench.experiment.controls import NONE
+from tabbench.results.record_lines import ALL_LABELS
 from tabbench.results.row_settings import split_settings
 from tabbench.results.score_table import LOWER_IS_BETTER, Cell, Row, ScoreTable
-from tabbench.results.selection import ALL_LABELS
 from tabbench.results.statistics import LabelEquivalence, Place, label_equivalence
 
 

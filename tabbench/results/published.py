@@ -10,8 +10,9 @@ from tabbench.contracts import PublishedCell, Reference
 from tabbench.errors import TabbenchError, unknown
 from tabbench.registry import Registry
 from tabbench.results.json_shapes import CellShape, ComparedCellShape, PublishedShape
+from tabbench.results.record_lines import RAW
 from tabbench.results.score_table import LOWER_IS_BETTER, Row, ScoreTable
-from tabbench.results.selection import RAW, Filters
+from tabbench.results.selection import Filters
 from tabbench.results.statistics import Missing, Ties, rank_values
 
 

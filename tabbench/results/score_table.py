@@ -7,11 +7,14 @@ import math
 import statistics
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from tabbench.contracts import metrics
 from tabbench.results.json_shapes import AboutRow, Aside, CellShape, Convention, LeftOut, RowShape, TableShape
 from tabbench.results.statistics import Interval, Place, mean_interval
+
+if TYPE_CHECKING:
+    from tabbench.results.record_lines import RecordLines
 
 LOWER_IS_BETTER = metrics.LOWER_IS_BETTER | {"time"}
 FEW_TEST_ROWS = 50
@@ -47,10 +50,8 @@ class Cell:
     incomplete: int = 0
     """Records of this cell that failed or are flagged."""
     rank: float | None = None
-    scores: dict[Place, str] = field(default_factory=dict, repr=False)
-    """All test scores of each record, as JSON."""
-    counts: str | None = field(default=None, repr=False)
-    """Counts of rows of one of the records, as JSON."""
+    lines: RecordLines | None = field(default=None, repr=False, compare=False)
+    """The records of the results."""
 
     def covers(self, place: Place) -> bool:
         """Whether the row has a result that counts at a place."""
@@ -64,7 +65,7 @@ class Cell:
     @cached_property
     def results(self) -> dict[Place, float]:
         """The results that the table compares."""
-        if self.compared is None:
+        if self.compared is None or self.found.keys() <= self.compared:
             return self.found
         return {place: value for place, value in self.found.items() if place in self.compared}
 
@@ -114,8 +115,16 @@ class Cell:
 
     def mean_of(self, metric: str) -> float | None:
         """The mean of another metric of the same records."""
-        values = {place: json.loads(self.scores[place]).get(metric) for place in self.results}
+        if self.lines is None:
+            return None
+        scores = zip(self.lines.where(), self.lines.values("test"), strict=True)
+        values = {place: json.loads(text).get(metric) for place, text in scores if place in self.results}
         return Cell(values).mean if values and None not in values.values() else None
+
+    @property
+    def counts(self) -> str | None:
+        """Counts of rows of the last record, as JSON."""
+        return None if self.lines is None else cast("str | None", self.lines.value("counts", -1))
 
     def to_json(self) -> CellShape:
         return {

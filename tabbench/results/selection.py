@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from operator import itemgetter
-from typing import Any, cast
+from typing import Any
 
-from tabbench.contracts.split_rule import DEFAULT_RULE
+import numpy as np
+
 from tabbench.errors import UsageError, did_you_mean
-from tabbench.experiment.controls import NONE, UNTRAINED
+from tabbench.experiment.controls import UNTRAINED
 from tabbench.results.json_shapes import LeftOut, RecordLine
-from tabbench.results.record import DEFAULTS
+from tabbench.results.record_lines import RAW, Group, RecordLines, Shared, read_lines
 from tabbench.results.store import Store
 
 FIDELITIES = ("paper", "standard", "quick")
-RAW, FROZEN = "raw", "frozen"
-ALL_LABELS = "100%"
-SPLIT_RULE = DEFAULT_RULE
-COLUMNS = [
-    "key", "kind", "status", "time", "ssl", "model", "variant", "uses_labels", "data", "data_key", "split", "seed",
-    "fidelity", "trials", "ssl_trials", "metric", "score", "flags", "error", "test", "seconds", "counts", "notes",
-    "protocol", "labels", "validation_labels", "split_rule", "main_metric", "weights", "tuning",
-]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -84,23 +79,27 @@ def _match(name: str, word: str, present: set[str]) -> list[str]:
 class Selection:
     """The records to compare."""
 
-    records: list[RecordLine]
+    lines: RecordLines
     fidelity: str | None
     left_out: list[LeftOut]
     incomplete: Counter[tuple[Any, ...]] = field(default_factory=Counter)
     """How many records failed or are flagged, by row (see :func:`row_of`) and dataset."""
 
+    @cached_property
+    def records(self) -> list[RecordLine]:
+        """The records one by one; with many of them, ``lines`` is much faster."""
+        return self.lines.to_dicts()
+
     def data_notes(self) -> dict[str, list[str]]:
         """The records' notes on each dataset and its splits, each note once."""
-        texts: dict[str, dict[str, None]] = {}
-        for record in self.records:
-            if record["notes"] not in (None, "[]"):
-                texts.setdefault(record["data"], {}).setdefault(record["notes"])
-        found: dict[str, list[str]] = {}
-        for name, lists in sorted(texts.items()):
-            notes = (str(note) for text in lists for note in json.loads(text))
-            found[name] = list(dict.fromkeys(notes))
-        return found
+        codes, texts = self.lines.codes("notes")
+        pairs, first = np.unique(self.lines.which * len(texts) + codes, return_index=True)
+        found: dict[str, dict[str, None]] = {}
+        for which, code in (divmod(pair, len(texts)) for pair in pairs[np.argsort(first)].tolist()):
+            if texts[code] not in (None, "[]"):
+                notes = (str(note) for note in json.loads(texts[code]))
+                found.setdefault(self.lines.shared[which]["data"], {}).update(dict.fromkeys(notes))
+        return {name: list(notes) for name, notes in sorted(found.items())}
 
 
 def select_records(
@@ -113,19 +112,23 @@ def select_records(
     where: Filters | None = None,
 ) -> Selection:
     """Read a results folder and choose what can be compared; arguments as in ``tabulate``."""
-    wanted = None if only is None else set(only)
-    records = [
-        record
-        for record in read_lines(store, COLUMNS)
-        if record["kind"] != "trial" and (wanted is None or record["key"] in wanted)
-    ]
+    lines = results_among(read_lines(store), only)
     return select_from(
-        records, fidelity=fidelity, any_budget=any_budget, names=names, where=where, skipped=store.skipped()
+        lines, fidelity=fidelity, any_budget=any_budget, names=names, where=where, skipped=store.skipped()
     )
 
 
+def results_among(lines: RecordLines, only: Collection[str] | None = None) -> RecordLines:
+    """The results, without trials; with ``only``, those with these keys."""
+    results = lines.filter(lambda shared: shared["kind"] != "trial")
+    if only is None:
+        return results
+    wanted = set(only)
+    return results.take(np.array([key in wanted for key in results.values("key")], dtype=bool))
+
+
 def select_from(
-    records: Iterable[RecordLine],
+    lines: RecordLines,
     *,
     fidelity: str | None = None,
     any_budget: bool = False,
@@ -134,47 +137,63 @@ def select_from(
     skipped: Iterable[LeftOut] = (),
 ) -> Selection:
     """Choose what can be compared among records already read; ``skipped`` as in ``Store.skipped``."""
-    records = _newest(records)
-    for record in records:
-        record["data"] = (names or {}).get(record["data_key"], record["data"])
+    lines = _newest(lines)
+    if names:
+        lines = lines.change(lambda shared: {**shared, "data": names.get(shared["data_key"], shared["data"])})
     if where is not None:
-        where = where.matched(records)
-        records = [record for record in records if where.keep(record)]
-    present = sorted({record["fidelity"] for record in records}, key=fidelity_order)
+        where = where.matched(lines.shared_here())
+        lines = lines.filter(where.keep)
+    groups = lines.groups()
+    present = sorted({group.shared["fidelity"] for group in groups}, key=fidelity_order)
     if fidelity is not None and fidelity not in present:
         raise UsageError(f"No records of fidelity {fidelity!r}.{did_you_mean(fidelity, present)}")
     chosen = fidelity if fidelity is not None else (present[0] if present else None)
-    candidates = [record for record in records if record["fidelity"] == chosen]
-    budget = None if any_budget else max((budget_of(record) for record in candidates), default=(0, 0))
-    data_keys = {record["data"]: record["data_key"] for record in sorted(candidates, key=lambda record: record["time"])}
-    selection = Selection([], chosen, [])
+    candidates = [group for group in groups if group.shared["fidelity"] == chosen]
+    budget = None if any_budget else max((budget_of(group.shared) for group in candidates), default=(0, 0))
+    data_keys = _data_keys(lines, candidates)
+    kept = np.zeros(len(lines), dtype=bool)
     others: Counter[str] = Counter()
-    for record in records:
-        other = _other_table(record, chosen, budget, data_keys)
-        reason = _reason_to_leave_out(record)
-        if other:
-            others[other] += 1
-        elif reason:
-            selection.left_out.append(_left_out(record, reason))
-            selection.incomplete[*row_of(record), record["data"]] += 1
+    reasons: dict[int, str] = {}
+    incomplete: Counter[tuple[Any, ...]] = Counter()
+    for shared, here in groups:
+        if other := _other_table(shared, chosen, budget, data_keys):
+            others[other] += len(here)
+        elif _is_sound(shared):
+            kept[here] = True
         else:
-            selection.records.append(record)
-    selection.left_out.extend({"reason": reason, "records": count} for reason, count in others.items())
-    selection.left_out.extend(pair for pair in skipped if where is None or where.keep_pair(pair))
-    return selection
+            reasons |= {record: _reason_to_leave_out(lines, record) for record in here.tolist()}
+            incomplete[*row_of(shared), shared["data"]] += len(here)
+    left_out = [_left_out(lines, record, reason) for record, reason in sorted(reasons.items())]
+    left_out += [{"reason": reason, "records": count} for reason, count in others.items()]
+    left_out += [pair for pair in skipped if where is None or where.keep_pair(pair)]
+    return Selection(lines.take(kept), chosen, left_out, incomplete)
 
 
-def _left_out(record: RecordLine, reason: str) -> LeftOut:
+def _data_keys(lines: RecordLines, groups: Iterable[Group]) -> dict[str, str]:
+    """The content that each dataset had last."""
+    latest: dict[str, tuple[float, int]] = {}
+    found: dict[str, str] = {}
+    for shared, where in groups:
+        last = where[np.lexsort((where, lines.time[where]))[-1]]
+        when = float(lines.time[last]), int(last)
+        if when > latest.get(shared["data"], (-math.inf, 0)):
+            latest[shared["data"]], found[shared["data"]] = when, shared["data_key"]
+    return found
+
+
+def _left_out(lines: RecordLines, record: int, reason: str) -> LeftOut:
+    shared = lines.shared[lines.which[record]]
+    split, seed = lines.places[lines.place[record]]
     return {
         "reason": reason,
-        "key": record["key"],
-        "ssl": record["ssl"],
-        "model": record["model"],
-        "data": record["data"],
-        "protocol": record["protocol"],
-        "labels": record["labels"],
-        "split": record["split"],
-        "seed": record["seed"],
+        "key": lines.value("key", record),
+        "ssl": shared["ssl"],
+        "model": shared["model"],
+        "data": shared["data"],
+        "protocol": shared["protocol"],
+        "labels": shared["labels"],
+        "split": split,
+        "seed": seed,
     }
 
 
@@ -184,69 +203,35 @@ row_of = itemgetter(
 )  # fmt: skip
 """What makes a row of the table."""
 _place_of = itemgetter(
-    "ssl", "model", "variant", "data", "data_key", "split", "seed", "fidelity", "trials", "ssl_trials", "protocol",
-    "labels", "split_rule", "main_metric", "weights",
+    "ssl", "model", "variant", "data", "data_key", "fidelity", "trials", "ssl_trials", "protocol", "labels",
+    "split_rule", "main_metric", "weights",
 )  # fmt: skip
+"""What makes a place in the table, with split and seed."""
 
 
-def read_lines(store: Store, columns: list[str]) -> list[RecordLine]:
-    """All records of a folder, trials too; objects and lists are JSON texts."""
-    table = store.read_table(columns)
-    values = [_values(table.column(name), DEFAULTS.get(name)) for name in columns]
-    lines = (dict(zip(columns, line, strict=True)) for line in zip(*values, strict=True))
-    return [_with_defaults(cast("RecordLine", line)) for line in lines]
-
-
-def _with_defaults(record: RecordLine) -> RecordLine:
-    """Fill in fields that older records lack, with what was the only way then."""
-    record["protocol"] = record["protocol"] or (RAW if record["ssl"] == NONE else FROZEN)
-    record["labels"] = record["labels"] or ALL_LABELS
-    record["split_rule"] = record["split_rule"] or SPLIT_RULE
-    if record["validation_labels"] == "all" and record["labels"] != ALL_LABELS:
-        record["split_rule"] += ", all validation labels"  # another question, so never ranked with the usual one
-    for name in ("main_metric", "variant", "weights"):
-        record[name] = record[name] or ""
-    record["trials"], record["ssl_trials"] = record["trials"] or 0, record["ssl_trials"] or 0
-    record["uses_labels"] = bool(record["uses_labels"])
-    return record
-
-
-def _values(column: Any, default: Any) -> list[Any]:
-    """A column's values. Equal texts are one object, which is faster to make, hash and compare."""
-    import pyarrow as pa
-
-    if not pa.types.is_string(column.type):
-        return list((column if default is None else column.fill_null(default)).to_pylist())
-    encoded = column.combine_chunks().dictionary_encode()
-    words = [*encoded.dictionary.to_pylist(), default]
-    return [words[code] for code in encoded.indices.fill_null(-1).to_pylist()]
-
-
-def _newest(records: Iterable[RecordLine]) -> list[RecordLine]:
+def _newest(lines: RecordLines) -> RecordLines:
     """One record for each place in the table: a finished one before a failed one, then the latest."""
-    best: dict[tuple[Any, ...], RecordLine] = {}
-    for record in records:
-        place = _place_of(record)
-        other = best.get(place)
-        if other is None or _newness(record) >= _newness(other):
-            best[place] = record
-    return list(best.values())
+    numbers: dict[tuple[Any, ...], int] = {}
+    number = np.array([numbers.setdefault(_place_of(shared), len(numbers)) for shared in lines.shared], dtype=np.int64)
+    is_ok = np.array([shared["status"] == "ok" for shared in lines.shared], dtype=bool)
+    _, first, place = np.unique(
+        number[lines.which] * len(lines.places) + lines.place, return_index=True, return_inverse=True
+    )
+    order = np.lexsort((lines.time, is_ok[lines.which], place))
+    last = np.flatnonzero(np.diff(place[order], append=-1))  # the best of each place
+    return lines.take(order[last][np.argsort(first)])
 
 
-def _newness(record: RecordLine) -> tuple[bool, float]:
-    return record["status"] == "ok", record["time"]
-
-
-def budget_of(record: RecordLine) -> tuple[int, int]:
+def budget_of(record: Shared) -> tuple[int, int]:
     """Trials for the SSL side and for the model."""
     return record["ssl_trials"], record["trials"]
 
 
-def tuned_parts(record: Mapping[str, Any]) -> tuple[bool, bool]:
+def tuned_parts(tuning: str | None) -> tuple[bool, bool]:
     """Whether the SSL side and the model had something to tune; assumed if a record does not say."""
-    if record["tuning"] is None:
+    if tuning is None:
         return True, True
-    roles = json.loads(record["tuning"]).keys()
+    roles = json.loads(tuning).keys()
     return "encoder" in roles, bool(roles & {"model", "joint"})
 
 
@@ -262,7 +247,7 @@ def fidelity_order(fidelity: str) -> tuple[int, int, str]:
 
 
 def _other_table(
-    record: RecordLine, fidelity: str | None, budget: tuple[int, int] | None, data_keys: Mapping[str, str]
+    record: Shared, fidelity: str | None, budget: tuple[int, int] | None, data_keys: Mapping[str, str]
 ) -> str:
     """Why a record belongs to another table; empty if it belongs to this one."""
     if record["fidelity"] != fidelity:
@@ -284,9 +269,12 @@ def failure_reason(status: str, error: str) -> str:
     return text if cause == error else f"{text} (in an earlier step)"
 
 
-def _reason_to_leave_out(record: RecordLine) -> str:
-    if record["status"] != "ok":
-        return failure_reason(record["status"], record["error"] or "no message")
-    if record["flags"] not in (None, "[]"):
-        return "flagged: " + ", ".join(json.loads(record["flags"]))
-    return ""
+def _is_sound(shared: Shared) -> bool:
+    return shared["status"] == "ok" and shared["flags"] in (None, "[]")
+
+
+def _reason_to_leave_out(lines: RecordLines, record: int) -> str:
+    shared = lines.shared[lines.which[record]]
+    if shared["status"] != "ok":
+        return failure_reason(shared["status"], lines.value("error", record) or "no message")
+    return "flagged: " + ", ".join(json.loads(shared["flags"] or "[]"))

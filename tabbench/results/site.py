@@ -27,9 +27,10 @@ from tabbench.results.page.evidence import environment_section, rows_section
 from tabbench.results.page.history import learning_curves
 from tabbench.results.page.verdict import make_verdict
 from tabbench.results.page.views import PageData, dataset_counts, label_worth, make_view
+from tabbench.results.record_lines import read_lines
 from tabbench.results.row_settings import SharedSettings
 from tabbench.results.score_table import ScoreTable
-from tabbench.results.selection import COLUMNS, Selection, read_lines, select_from
+from tabbench.results.selection import Selection, results_among, select_from
 from tabbench.results.store import Store
 from tabbench.results.tabulate import tabulate_records
 from tabbench.results.writing import write_file
@@ -55,8 +56,8 @@ def make_site(
     with tempfile.TemporaryDirectory(prefix="tabbench-") as place:
         store = Store(Path(place))
         merged = merge_results(list(dict.fromkeys(folders)), store)
-        records = [record for record in read_lines(store, [*COLUMNS, *MORE]) if record["kind"] != "trial"]
-    selection = select_from(records, fidelity=fidelity, any_budget=any_budget)
+        results = results_among(read_lines(store, MORE))
+    selection = select_from(results, fidelity=fidelity, any_budget=any_budget)
     table = tabulate_records(selection, "rank", ci=True)
     methods = sorted({_method(row.ssl) for row in table.rows} - {NONE})
     links = {
@@ -111,9 +112,9 @@ def _method(ssl: str) -> str:
 
 
 def _part(selection: Selection, wanted: Any) -> Selection:
-    records = [record for record in selection.records if wanted(record)]
+    lines = selection.lines.filter(wanted)
     left_out = [item for item in selection.left_out if "records" not in item]
-    return Selection(records, selection.fidelity, [item for item in left_out if wanted(item)], selection.incomplete)
+    return Selection(lines, selection.fidelity, [item for item in left_out if wanted(item)], selection.incomplete)
 
 
 def _data(selection: Selection, table: ScoreTable, *, is_index: bool) -> PageData:

@@ -6,19 +6,21 @@ Rows that share a rank are compared on the splits and seeds that all of them hav
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+import numpy.typing as npt
+
 from tabbench.contracts.metrics import CLASSIFICATION_METRICS, REGRESSION_METRICS
 from tabbench.errors import UsageError, did_you_mean
-from tabbench.results.json_shapes import Convention, RecordLine
+from tabbench.results.json_shapes import Convention
+from tabbench.results.record_lines import ALL_LABELS, FROZEN, RAW, Indices, RecordLines, Shared
 from tabbench.results.score_table import LOWER_IS_BETTER, Cell, Group, Row, ScoreTable
 from tabbench.results.selection import (
-    ALL_LABELS,
-    FROZEN,
-    RAW,
     Filters,
     Selection,
     budget_of,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from tabbench.results.store import Store
 
 Common = Literal["all", "none"]
+Floats = npt.NDArray[np.float64]
 TEST_METRICS = (*CLASSIFICATION_METRICS, *REGRESSION_METRICS)
 METRICS = ("rank", "score", "time", *TEST_METRICS)
 
@@ -124,9 +127,9 @@ def labels_order(labels: str) -> tuple[bool, float]:
         return is_share, 0.0
 
 
-def present_metrics(records: Iterable[RecordLine]) -> list[str]:
+def present_metrics(lines: RecordLines) -> list[str]:
     """Metrics that some record has."""
-    texts = {record["test"] for record in records if record["test"]}
+    texts = {text for text in lines.values("test") if text}
     return sorted({name for text in texts for name, value in json.loads(text).items() if value is not None})
 
 
@@ -136,32 +139,30 @@ def collect_rows(selection: Selection, metric: str) -> tuple[list[Row], dict[str
     Raises:
         UsageError: there is no such metric, or no record has it.
     """
+    lines = selection.lines
+    values = _values(lines, metric)
+    lines, values = lines.take(~np.isnan(values)), values[~np.isnan(values)]
     rows: dict[tuple[Any, ...], Row] = {}
-    units: dict[str, str] = {}
-    for record in selection.records:
-        value = _value(record, metric)
-        if value is None:
-            continue
-        units[record["data"]] = record["metric"] if metric in ("rank", "score") else metric
-        name = row_of(record)
-        row = rows.get(name)
-        if row is None:  # not setdefault: making a new Row for each of 100,000 records takes too long
-            rows[name] = row = _make_row(record)
-        cell = row.cells.get(record["data"])
-        if cell is None:
-            cell = row.cells[record["data"]] = Cell(incomplete=selection.incomplete[*name, record["data"]])
-        place = (record["split"], record["seed"] or 0)
-        if record["seed"] is None:
-            cell.for_all_seeds.add(record["split"])
-        cell.found[place] = value
-        cell.scores[place] = record["test"]
-        cell.counts = record["counts"]
+    members: dict[tuple[tuple[Any, ...], str], list[Indices]] = {}
+    latest: dict[str, tuple[int, str]] = {}
+    for shared, here in lines.groups():
+        name, dataset = row_of(shared), shared["data"]
+        members.setdefault((name, dataset), []).append(here)
+        unit = shared["metric"] if metric in ("rank", "score") else metric
+        latest[dataset] = max(latest.get(dataset, (-1, "")), (int(here[-1]), unit))
+        if name not in rows:
+            rows[name] = _make_row(shared, lines.value("tuning", int(here[0])))
+    units = {dataset: unit for dataset, (_, unit) in latest.items()}
     if not rows and metric not in ("rank", "score", "time"):
-        _refuse_metric(metric, present_metrics(selection.records))
+        _refuse_metric(metric, present_metrics(selection.lines))
+    for (name, dataset), parts in members.items():
+        here = np.sort(np.concatenate(parts))
+        cell = lines.take(here)
+        found = dict(zip(cell.where(), values[here].tolist(), strict=True))
+        rows[name].cells[dataset] = Cell(found, cell.for_all_seeds(), lines=cell)
     for name, row in rows.items():
         for dataset in units:
-            if dataset not in row.cells:
-                row.cells[dataset] = Cell(incomplete=selection.incomplete[*name, dataset])
+            row.cells.setdefault(dataset, Cell()).incomplete = selection.incomplete[*name, dataset]
     return _with_raw_rows_in_each_group(list(rows.values())), units
 
 
@@ -172,17 +173,17 @@ def _refuse_metric(metric: str, present: list[str]) -> None:
         raise UsageError(f"No record has the metric {metric!r}. Available: {', '.join(present)}, time.")
 
 
-def _make_row(record: RecordLine) -> Row:
+def _make_row(shared: Shared, tuning: str | None) -> Row:
     group = Group(
-        record["protocol"],
-        record["labels"],
-        record["split_rule"],
-        record["main_metric"],
-        record["weights"],
-        record["uses_labels"],
+        shared["protocol"],
+        shared["labels"],
+        shared["split_rule"],
+        shared["main_metric"],
+        shared["weights"],
+        shared["uses_labels"],
     )
-    names = (record["ssl"], record["model"], record["variant"] or "")
-    return Row(*names, budget_of(record), group.protocol, group, {}, tuned_parts(record))
+    names = (shared["ssl"], shared["model"], shared["variant"])
+    return Row(*names, budget_of(shared), group.protocol, group, {}, tuned_parts(tuning))
 
 
 def _with_raw_rows_in_each_group(rows: list[Row]) -> list[Row]:
@@ -201,13 +202,17 @@ def _with_raw_rows_in_each_group(rows: list[Row]) -> list[Row]:
     return found
 
 
-def _value(record: RecordLine, metric: str) -> float | None:
-    if metric in ("rank", "score") or metric == record["metric"]:
-        return None if record["score"] is None else float(record["score"])
+def _values(lines: RecordLines, metric: str) -> Floats:
+    """The value of each record, NaN where it has none."""
+    if metric in ("rank", "score"):
+        return lines.score
     if metric == "time":
-        return float(sum(json.loads(record["seconds"] or "{}").values()))
-    value = json.loads(record["test"]).get(metric)
-    return None if value is None else float(value)
+        return np.array([sum(json.loads(text or "{}").values()) for text in lines.values("seconds")], dtype=float)
+    is_main = np.array([shared["metric"] == metric for shared in lines.shared], dtype=bool)[lines.which]
+    found = lines.score.copy()
+    texts = lines.take(~is_main).values("test")
+    found[~is_main] = [math.nan if (value := json.loads(text).get(metric)) is None else value for text in texts]
+    return found
 
 
 def _align(cells: list[Cell], common: Common) -> bool:

@@ -8,7 +8,7 @@ from tabbench.results.formats.grid import Grid, Text, interval_text, unit_name
 from tabbench.results.formats.notes import left_out_notes, score_notes, settings_notes, variant_marks
 from tabbench.results.gains import GainRow, GainTable
 from tabbench.results.published import ComparedCell, PublishedComparison
-from tabbench.results.selection import ALL_LABELS, RAW
+from tabbench.results.record_lines import ALL_LABELS, RAW
 from tabbench.results.statistics import Gain, GainSummary
 
 

@@ -9,8 +9,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tabbench.results.json_shapes import LeftOut
+from tabbench.results.record_lines import RAW
 from tabbench.results.score_table import FEW_TEST_ROWS
-from tabbench.results.selection import RAW, describe_budget
+from tabbench.results.selection import describe_budget
 
 if TYPE_CHECKING:
     from tabbench.results.row_settings import SharedSettings

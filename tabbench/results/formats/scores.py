@@ -11,9 +11,9 @@ from tabbench.contracts.metrics import RANGES
 from tabbench.results.formats.grid import Grid, Place, Text, figure, interval_text, number_style, unit_name
 from tabbench.results.formats.notes import score_notes, variant_marks
 from tabbench.results.labels import equivalents
+from tabbench.results.record_lines import ALL_LABELS, SPLIT_RULE
 from tabbench.results.row_settings import SharedSettings, split_settings
 from tabbench.results.score_table import Cell, Row, ScoreTable
-from tabbench.results.selection import ALL_LABELS, SPLIT_RULE
 from tabbench.results.tabulate import labels_order
 
 By = Literal["ssl", "model", "labels", "protocol"]

@@ -21,8 +21,9 @@ from tabbench.results.page.document import board_section, chart, document, secti
 from tabbench.results.page.history import learning_curves, tuning_history
 from tabbench.results.page.verdict import make_verdict
 from tabbench.results.page.views import is_control, label_worth, make_view
+from tabbench.results.record_lines import RecordLines, read_lines
 from tabbench.results.score_table import ScoreTable
-from tabbench.results.selection import COLUMNS, Filters, Selection, fidelity_order, read_lines, select_from
+from tabbench.results.selection import Filters, Selection, fidelity_order, results_among, select_from
 from tabbench.results.tabulate import tabulate_records
 from tabbench.results.writing import check_place, write_file
 
@@ -91,13 +92,13 @@ def make_page(
         only: keys of the results to show; all by default.
         registry: where to find published results; without it there are none.
     """
-    records = read_lines(store, [*COLUMNS, *MORE])
-    results = [record for record in records if record["kind"] != "trial" and (only is None or record["key"] in only)]
-    trials = [record for record in records if record["kind"] == "trial"]
+    lines = read_lines(store, MORE)
+    results = results_among(lines, only)
+    trials = lines.filter(lambda shared: shared["kind"] == "trial").to_dicts()
     first = select_from(
         results, fidelity=fidelity, any_budget=any_budget, where=where, skipped=store.skipped()
     )  # fmt: skip
-    names = sorted({record["fidelity"] for record in results}, key=fidelity_order)
+    names = sorted({shared["fidelity"] for shared in results.shared_here()}, key=fidelity_order)
     selections = [first]
     for name in names:
         if name != first.fidelity and fidelity is None:
@@ -123,15 +124,17 @@ def make_page(
     return document("tabbench report", body, data, sections), tables[0]
 
 
-def _select(results: list[RecordLine], fidelity: str, any_budget: bool, where: Filters | None) -> Selection:
-    kept = [record for record in results if where is None or where.matched(results).keep(record)]
-    there = any(record["fidelity"] == fidelity for record in kept)
-    return select_from(kept, fidelity=fidelity, any_budget=any_budget) if there else Selection([], fidelity, [])
+def _select(results: RecordLines, fidelity: str, any_budget: bool, where: Filters | None) -> Selection:
+    kept = results if where is None else results.filter(where.matched(results.shared_here()).keep)
+    there = any(shared["fidelity"] == fidelity for shared in kept.shared_here())
+    if not there:
+        return Selection(kept.filter(lambda shared: False), fidelity, [])
+    return select_from(kept, fidelity=fidelity, any_budget=any_budget)
 
 
-def _failed(results: list[RecordLine], selections: Sequence[Selection]) -> list[RecordLine]:
+def _failed(results: RecordLines, selections: Sequence[Selection]) -> list[RecordLine]:
     keys = {item["key"] for selection in selections for item in selection.left_out if "key" in item}
-    return [record for record in results if record["key"] in keys]
+    return results_among(results, keys).to_dicts()
 
 
 def _published(table: ScoreTable, registry: Registry | None) -> list[PublishedComparison]:

@@ -14,10 +14,10 @@ from tabbench.errors import TabbenchError
 from tabbench.experiment.controls import NONE, UNTRAINED
 from tabbench.experiment.spec import READING_ENTRIES, SPLIT_ENTRIES, WEIGHT_ENTRIES
 from tabbench.results.files import read_experiments
+from tabbench.results.record_lines import ALL_LABELS, RAW
 from tabbench.results.replay import goes_by, option_words
 from tabbench.results.row_settings import setting_words
 from tabbench.results.score_table import Row
-from tabbench.results.selection import ALL_LABELS, RAW
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from tabbench.experiment.controls import untrained
 from tabbench.results.formats.grid import figure, unit_name
 from tabbench.results.gains import GainRow, GainTable
 from tabbench.results.page.views import group_title, is_control
+from tabbench.results.record_lines import ALL_LABELS, FROZEN, RAW
 from tabbench.results.row_settings import SharedSettings, split_settings
 from tabbench.results.score_table import LOWER_IS_BETTER, Row, ScoreTable
-from tabbench.results.selection import ALL_LABELS, FROZEN, RAW
 from tabbench.results.statistics import Gain, summarise_gains
 
 SHOWN = 3

@@ -13,9 +13,10 @@ from tabbench.results.formats.grid import unit_name
 from tabbench.results.formats.notes import board_notes, describe_tuning
 from tabbench.results.gains import GainTable, gains_of
 from tabbench.results.labels import equivalences, label_count
+from tabbench.results.record_lines import ALL_LABELS, RAW, SPLIT_RULE
 from tabbench.results.row_settings import SharedSettings
 from tabbench.results.score_table import LOWER_IS_BETTER, Cell, Group, Row, ScoreTable
-from tabbench.results.selection import ALL_LABELS, RAW, SPLIT_RULE, Selection
+from tabbench.results.selection import Selection
 from tabbench.results.statistics import (
     Friedman,
     Gain,
@@ -75,9 +76,9 @@ def make_view(selection: Selection, table: ScoreTable, *, compared: bool = True)
     """
     order = {_identity(row): number for number, row in enumerate(table.rows)}
     groups = table.groups
-    metrics = [name for name in present_metrics(selection.records) if name not in set(table.units.values())]
+    metrics = [name for name in present_metrics(selection.lines) if name not in set(table.units.values())]
     if len(set(table.units.values())) > 1:
-        metrics = present_metrics(selection.records)
+        metrics = present_metrics(selection.lines)
     tables = {"score": table} | {name: tabulate_records(selection, name) for name in [*metrics, "time"]}
     settings = SharedSettings(table.rows)
     return {
