@@ -171,7 +171,7 @@ def _with_defaults(record: Shared) -> Shared:
 def _combine(table: pa.Table, names: list[str]) -> tuple[Indices, list[tuple[Any, ...]]]:
     """For each row the number of its combination of values, and the combinations."""
     codes = np.zeros(table.num_rows, dtype=np.int64)
-    found: list[tuple[Any, ...]] = [()]
+    found: list[tuple[Any, ...]] = [()] * bool(table.num_rows)
     for name in names:
         own, words = _encode(table.column(name), DEFAULTS.get(name))
         if len(words) > 1:
