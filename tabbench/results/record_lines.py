@@ -39,7 +39,7 @@ Shared = RecordLine
 """A line of which only the columns in ``SHARED`` are there."""
 
 
-class Group(NamedTuple):
+class Alike(NamedTuple):
     """Records with the same ``SHARED`` columns."""
 
     shared: Shared
@@ -85,13 +85,13 @@ class RecordLines:
         """The same records with other shared columns."""
         return dataclasses.replace(self, shared=[change(shared) for shared in self.shared])
 
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[Alike]:
         """Records with the same shared columns; the group of the first record comes first."""
         order = np.argsort(self.which, kind="stable")
         starts = np.flatnonzero(np.diff(self.which[order])) + 1
         parts = [part for part in np.split(order, starts) if len(part)]
         parts.sort(key=lambda part: int(part[0]))
-        return [Group(self.shared[self.which[part[0]]], part) for part in parts]
+        return [Alike(self.shared[self.which[part[0]]], part) for part in parts]
 
     def shared_here(self) -> list[Shared]:
         """The combinations of shared columns that these records have."""

@@ -17,7 +17,7 @@ import numpy as np
 from tabbench.errors import UsageError, did_you_mean
 from tabbench.experiment.controls import UNTRAINED
 from tabbench.results.json_shapes import LeftOut, RecordLine
-from tabbench.results.record_lines import RAW, Group, RecordLines, Shared, read_lines
+from tabbench.results.record_lines import RAW, Alike, RecordLines, Shared, read_lines
 from tabbench.results.store import Store
 
 FIDELITIES = ("paper", "standard", "quick")
@@ -169,7 +169,7 @@ def select_from(
     return Selection(lines.take(kept), chosen, left_out, incomplete)
 
 
-def _data_keys(lines: RecordLines, groups: Iterable[Group]) -> dict[str, str]:
+def _data_keys(lines: RecordLines, groups: Iterable[Alike]) -> dict[str, str]:
     """The content that each dataset had last."""
     latest: dict[str, tuple[float, int]] = {}
     found: dict[str, str] = {}
