@@ -18,7 +18,7 @@ MANY = 20
 """Jobs from which on a run is worth measurements."""
 BEFORE_WORK = 60.0
 """Seconds after which a run begins no measurement; its jobs wait until then."""
-SHARE = 0.1
+SHARE = 0.2
 """The share of a run's time after which it measures no more than every training once."""
 
 
