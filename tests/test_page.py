@@ -170,7 +170,7 @@ def test_the_verdict_speaks_of_a_method_over_all_its_models_and_tables(tmp_path:
         "Best average rank (frozen): 2 rows share it, untrained:a + linear among them, 1.00 among 8 rows; no other row "
         "comes close to them. Best without self-supervision: none + linear, 5.00.",
         "a helps in 4 of 4 comparisons (2 models, 2 tables); in the median comparison, the error is 52.6 % lower; "
-        "its untrained encoder is as good, so training adds nothing.",
+        "on average its untrained encoder is as good.",
         "b helps in none of 4 comparisons (2 models, 2 tables) and hurts in 4; in the median comparison, the "
         "error is 26.3 % higher.",
     ], "the setting that all rows of a share is not part of their name"

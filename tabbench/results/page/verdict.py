@@ -268,7 +268,8 @@ def _explained(cells: Sequence[tuple[GainRow, str, Gain]], gains: GainTable) -> 
     if share <= 0:
         return "; its untrained encoder explains none of the gain"
     if share >= 1:
-        return "; its untrained encoder is as good, so training adds nothing"
+        # Over several models or tables the mean hides where training did help.
+        return f"; {'on average ' if len(trained) > 1 else ''}its untrained encoder is as good"
     return f"; its untrained encoder explains {100 * share:.0f} % of the gain"
 
 
