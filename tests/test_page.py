@@ -200,6 +200,16 @@ def test_a_median_of_nothing_is_no_difference(tmp_path: Path) -> None:
     )
 
 
+def test_an_error_that_raw_features_do_not_make_has_no_percentage(tmp_path: Path) -> None:
+    """The MLP has no error to reduce; that the linear model makes none of its own any more says nothing of both."""
+    found = verdict(tmp_path, [
+        *scores("a", [0.9, 0.9], model="mlp"), *scores("none", [1.0, 1.0], model="mlp"),
+        *scores("a", [1.0, 1.0], model="linear"), *scores("none", [0.9, 0.9], model="linear"),
+    ])  # fmt: skip
+    assert found.sentences[1].endswith("; no difference on average.")
+    assert "%" not in found.sentences[1]
+
+
 def test_settings_that_all_rows_share_are_told_once(tmp_path: Path) -> None:
     store = write_records(tmp_path, [
         {"ssl": "a", "variant": "a.dim=8 a.n_reg=0"}, {"ssl": "a", "variant": "a.dim=8 a.n_reg=1"},

@@ -178,7 +178,8 @@ def _method(rows: Sequence[GainRow], gains: GainTable, alike: SharedSettings) ->
         percent = _median_percent(found)
         text += _typical_size(percent)
     else:
-        percent = summary.percent
+        # Where raw features make no error, there is no percentage of it; one of the other models would mislead.
+        percent = None if any(gain.percent is None for gain in found) else summary.percent
         plain = summary.helped > 0 and not summary.hurt
         text += _size(found, gains.units[tables.pop()], percent, plain)
     gained = (summary.helped or summary.not_estimable == len(cells)) and (percent or 0) > 0
