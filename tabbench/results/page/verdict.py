@@ -216,8 +216,10 @@ def _mean_percent(rows: Sequence[GainRow]) -> float:
 
 
 def _median_percent(found: Sequence[Gain]) -> float | None:
-    percents = [gain.percent for gain in found if gain.percent is not None]
-    return median(percents) if percents else None
+    """Where raw features make no error, there is a percentage only if the method makes none either."""
+    percents = [0.0 if gain.mean == 0 else gain.percent for gain in found]
+    known = [percent for percent in percents if percent is not None]
+    return median(known) if known else None
 
 
 def _typical_size(percent: float | None) -> str:
