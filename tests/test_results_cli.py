@@ -187,6 +187,19 @@ def test_command_says_what_it_took_and_refused(theirs: Path, tmp_path: Path) -> 
     assert "projection" in shown.stdout
 
 
+@pytest.mark.parametrize("other", [True, False])
+def test_different_processors_are_named_as_the_likely_cause(theirs: Path, tmp_path: Path, *, other: bool) -> None:
+    def forge(record: dict[str, Any]) -> None:
+        if seed_one(record):
+            record["hashes"]["predictions"] = "f" * 64
+            if other:
+                record["environment"]["place"]["cpu"] = "another one (family 1, model 1)"
+
+    forged = copy_of(theirs, tmp_path / "forged", forge)
+    (reason,) = merge_results([theirs, forged], Store(tmp_path / "ours")).refused
+    assert reason.endswith("; they were made on different processors, which round differently") == other
+
+
 def test_what_is_no_results_folder_is_refused(theirs: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not a results folder: it has no folder 'records'"):
         merge_results([tmp_path], Store(tmp_path / "ours"))

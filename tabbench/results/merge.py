@@ -149,7 +149,9 @@ def _disagreement(known: list[Found], done: list[Found]) -> str:
     parts = [f"{found.folder}: {_result(found.record)}" for found in every]
     kept = f"kept that of {known[0].folder}" if known else "kept none of them"
     what = ", ".join(differing)
-    return f"{done[0]}: same job, different evidence ({what}); {kept}: {'; '.join(parts)}"
+    processors = {made.processor for found in every if (made := Record.from_json(found.record).environment)}
+    why = "" if len(processors) < 2 else "; they were made on different processors, which round differently"
+    return f"{done[0]}: same job, different evidence ({what}); {kept}: {'; '.join(parts)}{why}"
 
 
 def _result(record: Line) -> str:

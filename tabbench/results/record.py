@@ -80,6 +80,11 @@ class Environment:
     retries: int = 0
     """How many times the job was restarted after its worker was killed or lost."""
 
+    @property
+    def processor(self) -> str:
+        """Empty in records of version 0.1.0."""
+        return self.place.get("cpu", "")
+
 
 @dataclass(frozen=True)
 class EncoderScores:

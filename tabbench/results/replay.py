@@ -264,6 +264,7 @@ def differences(stored: Record, again: Record) -> list[str]:
     """How the machines differ, which may explain different results."""
     before, now = stored.environment or Environment(), again.environment or Environment()
     pairs = {name: (getattr(before, name), getattr(now, name)) for name in ("python", "machine", "device", "threads")}
+    pairs["processor"] = before.processor or "not recorded", now.processor
     both = before.versions.keys() & now.versions.keys()
     pairs |= {name: (before.versions[name], now.versions[name]) for name in sorted(both)}
     return [f"{name} was {old}, is {new}" for name, (old, new) in pairs.items() if old != new]

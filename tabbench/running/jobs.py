@@ -105,11 +105,13 @@ def _failure(status: Status, error: BaseException) -> Outcome:
 
 @functools.cache
 def cpu_model() -> str:
-    """The processor's name, if the system reports it."""
+    """The processor's name, if the system reports it, with its generation: many differ in nothing else they report."""
     try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith(("model name", "Model\t")):
-                return line.partition(":")[2].strip()
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
-        pass
-    return platform.processor() or platform.machine()
+        text = ""
+    about = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in text.splitlines())}
+    name = about.get("model name") or about.get("Model") or platform.processor() or platform.machine()
+    fields = {"family": "cpu family", "model": "model"}
+    generation = ", ".join(f"{each} {about[key]}" for each, key in fields.items() if key in about)
+    return f"{name} ({generation})" if generation else name
