@@ -54,7 +54,9 @@ def usual_share(settings: Settings, total: int, rows: float) -> float:
     """How much of ``total`` announced epochs a training with early stopping usually needs.
 
     A network needs a few times its patience. Boosting adds rounds until their steps are long enough together, and then
-    its patience. A training in stages announces something other than its epochs: nothing is known of it.
+    its patience. If it chooses the length of its steps, it does so for the rounds that it has, and needs nearly all of
+    them: 296 of 300 in the median of nine tables. A training in stages announces something other than its epochs:
+    nothing is known of it.
 
     Args:
         settings: of what is trained.
@@ -65,8 +67,8 @@ def usual_share(settings: Settings, total: int, rows: float) -> float:
     if not isinstance(patience, int) or total not in settings.values():
         return 1.0
     usual = float(USUAL * patience)
-    if settings.get("n_rounds") == total and isinstance(lr, float):
-        usual = patience + BOOSTING * math.sqrt(rows) / lr
+    if settings.get("n_rounds") == total:
+        usual = patience + BOOSTING * math.sqrt(rows) / lr if isinstance(lr, float) else total
     return min(1.0, usual / total)
 
 
