@@ -142,6 +142,9 @@ class Foretold(Forecast):
     def next(self, clock: Clock) -> Job | None:
         return None
 
+    def is_ready(self) -> bool:
+        return True
+
 
 class Bench:
     """Runs experiments with the toy plugins in one results folder."""

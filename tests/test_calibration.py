@@ -183,9 +183,26 @@ def test_a_run_measures_for_a_minute_at_most(bench: Bench) -> None:
     plan = bench.plan(data=["wine", "diabetes"], ssl=["none"], model=["xgboost"], controls=[], trials=4)
     forecast, at = Forecast(plan, bench.store, make_launcher(bench.registry, jobs=1)), [0.0]
     clock = Clock(now=lambda: at[0])
-    assert forecast.next(clock) is not None
+    job = forecast.next(clock)
+    assert job is not None
     at[0] = BEFORE_WORK
     assert forecast.next(clock) is None
+    assert not forecast.is_ready(), "one measurement is still being made"
+    forecast.take(job.key, Outcome("failed"))
+    assert forecast.is_ready(), "no other will be"
+
+
+def test_a_forecast_is_ready_when_every_training_was_measured_once(bench: Bench) -> None:
+    plan = bench.plan(data=["wine", "diabetes"], ssl=["none"], model=["xgboost", "linear"], controls=[], trials=4)
+    forecast, clock = Forecast(plan, bench.store, make_launcher(bench.registry, jobs=1)), Clock(now=lambda: 0.0)
+    for _ in range(2):
+        job = forecast.next(clock)
+        assert job is not None
+        assert not forecast.is_ready()
+        forecast.take(job.key, Outcome("ok", {"seconds": 10.0}))
+    assert forecast.is_ready(), "of each model one measurement"
+    assert forecast.next(clock) is not None, "there is more to measure"
+    assert forecast.is_ready(), "which nobody waits for"
 
 
 def test_another_table_is_judged_by_the_same_pair(bench: Bench) -> None:

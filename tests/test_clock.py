@@ -47,6 +47,28 @@ def test_nothing_is_said_before_anything_is_known() -> None:
     assert clock.left() is None
 
 
+def test_nothing_is_said_while_most_of_the_run_is_being_measured() -> None:
+    ready: list[bool] = []
+    clock = Clock(Watch(), prior=lambda step, trial=None: 10.0, is_ready=lambda: bool(ready))
+    clock.begin([fit("a", "mlp")], 1)
+    assert (clock.left(), clock.guess()) == (None, 10.0)
+    ready.append(True)
+    assert clock.left() == 10.0
+
+
+def test_what_boosting_needed_on_another_table_is_half_of_what_it_is_expected_to_need() -> None:
+    watch, settings = Watch(), {"n_rounds": 300, "patience": 15}  # without a learning rate it should need all rounds
+    small, large = fit("a", "catboost", settings=settings), fit("b", "catboost", "adult", 5000, settings)
+    clock = Clock(watch)
+    clock.begin([small, large], 1)
+    run(clock, watch, small, 1.0, epochs=30, of=300)
+    clock.started("b", large)
+    for rounds in (30, 60):
+        watch.time += 10.0
+        clock.progress(Event("b", rounds, 300))
+    assert clock.left() == pytest.approx(((0.1 + 1.0) / 2 - 0.2) * 100.0)
+
+
 def test_a_first_training_is_judged_by_its_pace() -> None:
     watch, step = Watch(), fit("a", "mlp")
     clock = Clock(watch)

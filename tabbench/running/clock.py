@@ -93,6 +93,7 @@ class Clock:
         now: Callable[[], float] = time.monotonic,
         prior: Prior = lambda step, trial=None: None,
         is_measured: IsMeasured = lambda step, trial=None: True,
+        is_ready: Callable[[], bool] = lambda: True,
     ) -> None:
         """Start with nothing to do.
 
@@ -101,10 +102,12 @@ class Clock:
             prior: what is known before.
             is_measured: whether the prior of a step was measured. If it was scaled from another table, the end of its
                 job says nothing about other priors.
+            is_ready: whether the prior knows what it will know of most of the run. Before that no estimate is given.
         """
         self.now = now
         self.prior = prior
         self.is_measured = is_measured
+        self.is_ready = is_ready
         self.slots = 1
         self.pending: dict[Kin, Pending] = {}
         """By what they have in common with others: there are few kinds of them."""
@@ -198,7 +201,11 @@ class Clock:
     # Estimates.
 
     def left(self) -> float | None:
-        """Seconds until all is done, or None while nothing is known.
+        """Seconds until all is done, or None while too little is known."""
+        return self.guess() if self.is_ready() else None
+
+    def guess(self) -> float | None:
+        """Seconds until all is done, however little is known, or None while nothing is.
 
         A step is judged by jobs like it that are done; while there are none, by those that are running.
         """
@@ -343,10 +350,7 @@ class Clock:
         """Seconds that a running job still needs."""
         now = self.now()
         running = now - job.at
-        like = next((self.done[level] for level in kinship(job.step)[:3] if level in self.done), None)
-        # Trials end at other shares than their likes: one with a small learning rate needs more epochs.
-        usual = max(like.share / like.n if like and job.trial is None else job.usual, 1e-9)
-        end = min(max(usual, (1 + OVERTIME) * job.share), 1.0)
+        end = min(max(self._end(job), (1 + OVERTIME) * job.share, 1e-9), 1.0)
         if job.first is not None and job.share > 0:
             first_at, first_share = job.first
             if job.share > first_share:
@@ -356,6 +360,19 @@ class Clock:
                 return max(end - job.share, 0.0) * running / job.share
         expected = self.expected(job.step, job.number)
         return max((expected or 0.0) - running, 0.0)
+
+    def _end(self, job: Begun) -> float:
+        """The share of its announced epochs at which a job is expected to end."""
+        if job.trial is not None:  # a small learning rate needs more epochs than others
+            return job.usual
+        *same_table, any_table = kinship(job.step)[:3]
+        for level in same_table:
+            if level in self.done:
+                return self.done[level].share / self.done[level].n
+        if any_table in self.done:  # boosting of more rows needs more rounds, so what other tables show is half of it
+            like = self.done[any_table]
+            return (like.share / like.n + job.usual) / 2
+        return job.usual
 
 
 def _start_after(kin: Kin, needs: Mapping[Kin, Iterable[Kin]], starts: dict[Kin, tuple[int, int]]) -> tuple[int, int]:

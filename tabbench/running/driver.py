@@ -72,7 +72,9 @@ def run_plan(
         retries: how often a job is restarted after its worker was killed or lost.
         forecast: how long jobs may take, as far as this is known or can be measured while the first ones run.
     """
-    clock = Clock() if forecast is None else Clock(prior=forecast.of_job, is_measured=forecast.is_measured)
+    clock = Clock()
+    if forecast is not None:
+        clock = Clock(prior=forecast.of_job, is_measured=forecast.is_measured, is_ready=forecast.is_ready)
     limit = Budget(clock, budget)
     execution = Execution(plan, store, observer, clock, limit, forecast, fail_fast=fail_fast, retries=retries)
     try:

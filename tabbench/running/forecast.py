@@ -41,6 +41,7 @@ class Forecast:
         self.calibration = Calibration(plan, unknown, sparingly=not long)
         self._share = SHARE if budget is None else math.inf
         self._begun: float | None = None
+        self._is_over, self._is_ready = False, False
 
     def of_job(self, step: Step, trial: int | None = None) -> float | None:
         """Seconds that one job of a step may take; of a study, one of its trials. None if nothing is known."""
@@ -62,8 +63,16 @@ class Forecast:
         now = clock.now()
         self._begun = now if self._begun is None else self._begun
         spent = now - self._begun
-        enough = not self.calibration.first and spent > self._share * (clock.left() or 0.0)
-        return None if enough or spent >= BEFORE_WORK else self.calibration.next(clock.knows)
+        enough = not self.calibration.first and spent > self._share * (clock.guess() or 0.0)
+        self._is_over = enough or spent >= BEFORE_WORK
+        return None if self._is_over else self.calibration.next(clock.knows)
+
+    def is_ready(self) -> bool:
+        """Whether every training has been measured once, as far as this will be done."""
+        if not self._is_ready:
+            waiting = self.calibration.first and not self._is_over
+            self._is_ready = not waiting and not self.calibration.outstanding()
+        return self._is_ready
 
     def decide(self, study: Step, config: Settings) -> None:
         """A study has ended: what is based on it takes its time from this configuration."""

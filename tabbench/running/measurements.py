@@ -190,6 +190,10 @@ class Calibration(Timings):
                     running.remove(event.key)
                     self.take(event.key, event.outcome)
 
+    def outstanding(self) -> bool:
+        """Whether a measurement with default settings is being made."""
+        return any(place == (0, 0) and key not in self.measured for key, (_, place) in self.asked.items())
+
     def take(self, key: str, outcome: Outcome) -> None:
         """Take the end of a measurement; after one that failed, its training is judged by others."""
         seconds = self.measured[key] = outcome.result.get("seconds")
