@@ -213,7 +213,7 @@ def measure_embed(n: int, folder: Path) -> Costs:
 # Plans.
 
 SSL = ["tjepa", "vime", "subtab", "binrecon", "switchtab", "none"]
-MODELS = ["linear", "mlp", "resnet", "dcnv2", "autoint", "ft_transformer", "xgboost", "catboost"]
+MODELS = ["linear_head", "mlp", "resnet", "dcnv2", "autoint", "ft_transformer", "xgboost", "catboost"]
 
 
 def measure_plan(n: int, folder: Path) -> Costs:

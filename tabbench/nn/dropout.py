@@ -57,6 +57,8 @@ class Dropout(nn.Module):
 
 def attention(queries: Tensor, keys: Tensor, values: Tensor, p: float = 0.0) -> Tensor:
     """Softmax attention over (..., tokens, channels) with dropout ``p`` of its weights."""
+    if queries.device.type == "cpu":  # with hundreds of tokens PyTorch's kernel waits for memory if rows are far apart
+        queries, keys, values = queries.contiguous(), keys.contiguous(), values.contiguous()
     if p == 0 or queries.device.type != "cpu":
         return F.scaled_dot_product_attention(queries, keys, values, dropout_p=p)
     scores = (queries * queries.shape[-1] ** -0.5) @ keys.transpose(-1, -2)
