@@ -62,7 +62,7 @@ class Plugin:
     """For models: training heeds ``context.weights``. Others are left out of runs with weights."""
     seeded: bool = True
     """For models: results depend on the seed. Others are trained once per split, and their result counts for every
-    seed of ``--seeds``."""
+    seed of ``--seeds``. Stored results stay valid when this changes."""
     untrained: bool = True
     """For SSL methods: the class can build its encoder without training, for the ``untrained`` control."""
     revision: int = 1

@@ -139,7 +139,7 @@ class Foretold(Forecast):
     def of_job(self, step: Step, trial: int | None = None) -> float | None:
         return self.prior(step, trial)
 
-    def next(self, clock: Clock) -> Job | None:
+    def next(self) -> Job | None:
         return None
 
     def is_ready(self) -> bool:

@@ -4,15 +4,17 @@ import time
 from collections.abc import Callable
 
 import pytest
-from harness import Bench
+from harness import Bench, Watcher
 from sklearn.linear_model import LogisticRegression
 
 from tabbench.context import Context
 from tabbench.contracts import Outcome
 from tabbench.errors import DeadlineReached
+from tabbench.experiment.graph import Step
 from tabbench.experiment.payloads import CalibratePayload, Shape
 from tabbench.running.calibration import FEW, make_labelled, measure
 from tabbench.running.clock import Clock
+from tabbench.running.driver import run_plan
 from tabbench.running.forecast import BEFORE_WORK, Forecast
 from tabbench.running.launch import make_launcher
 from tabbench.running.measurements import PER_JOB, Calibration
@@ -182,26 +184,45 @@ def test_what_makes_up_most_of_the_time_is_measured_next(bench: Bench) -> None:
 def test_a_run_measures_for_a_minute_at_most(bench: Bench) -> None:
     plan = bench.plan(data=["wine", "diabetes"], ssl=["none"], model=["xgboost"], controls=[], trials=4)
     forecast, at = Forecast(plan, bench.store, make_launcher(bench.registry, jobs=1)), [0.0]
-    clock = Clock(now=lambda: at[0])
-    job = forecast.next(clock)
-    assert job is not None
+    forecast.begin(Clock(now=lambda: at[0]))
+    assert forecast.next() is not None
+    assert not forecast.is_ready()
     at[0] = BEFORE_WORK
-    assert forecast.next(clock) is None
-    assert not forecast.is_ready(), "one measurement is still being made"
-    forecast.take(job.key, Outcome("failed"))
-    assert forecast.is_ready(), "no other will be"
+    assert forecast.next() is None
+    assert forecast.is_ready(), "nobody waits for longer"
+
+
+def test_a_run_without_room_for_measurements_says_how_long_it_takes(bench: Bench) -> None:
+    """Baselines begin first and fill all slots; none is measured, since the first one tells what the others take."""
+    said: list[float | None] = []
+
+    class Listener(Watcher):
+        def begin(self, todo: list[Step], done: int, slots: int, clock: Clock) -> None:
+            self.clock = clock
+
+        def finished(self, step: Step, outcome: Outcome) -> None:
+            said.append(self.clock.left())
+
+    plan = bench.plan(ssl=["none"], model=["nearest"], controls=[], splits=5, seeds=4)
+    launcher = make_launcher(bench.registry, jobs=1)
+    forecast = Forecast(plan, bench.store, launcher)
+    assert forecast.calibration.first, "there is something to measure"
+    run_plan(plan, bench.store, launcher, Listener(), forecast=forecast)
+    assert len(said) == 20
+    assert all(said[1:-1])
 
 
 def test_a_forecast_is_ready_when_every_training_was_measured_once(bench: Bench) -> None:
     plan = bench.plan(data=["wine", "diabetes"], ssl=["none"], model=["xgboost", "linear"], controls=[], trials=4)
-    forecast, clock = Forecast(plan, bench.store, make_launcher(bench.registry, jobs=1)), Clock(now=lambda: 0.0)
+    forecast = Forecast(plan, bench.store, make_launcher(bench.registry, jobs=1))
+    forecast.begin(Clock(now=lambda: 0.0))
     for _ in range(2):
-        job = forecast.next(clock)
+        job = forecast.next()
         assert job is not None
         assert not forecast.is_ready()
         forecast.take(job.key, Outcome("ok", {"seconds": 10.0}))
     assert forecast.is_ready(), "of each model one measurement"
-    assert forecast.next(clock) is not None, "there is more to measure"
+    assert forecast.next() is not None, "there is more to measure"
     assert forecast.is_ready(), "which nobody waits for"
 
 

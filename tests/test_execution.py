@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,24 @@ def test_a_run_stores_one_record_for_each_planned_one(bench: Bench) -> None:
         assert 0 < record["score"] <= 1
         assert record["hashes"]["split"]
         assert record["environment"]["versions"]["torch"]
+
+
+@pytest.mark.parametrize("was", [0, None])
+def test_a_result_whose_model_lost_its_seeds_or_got_some_is_written_again_not_made_again(
+    bench: Bench, was: int | None
+) -> None:
+    model, planned = ("linear", None) if was == 0 else ("nearest", 0)
+    bench.run(executor=InProcess, model=[model], ssl=["none"], controls=[])
+    (made,) = bench.store.records()
+    assert made.seed == planned
+    older = Bench(bench.store.root.parent / "older", inline=True)
+    older.store.add(replace(made, seed=was))
+    assert older.run(model=[model], ssl=["none"], controls=[]).done == 0
+    (told,) = older.store.records()
+    assert replace(told, seed=was, time=0.0) == replace(made, seed=was, time=0.0)
+    assert told.seed == planned
+    assert older.run(model=[model], ssl=["none"], controls=[]).done == 0
+    assert len(written_records(older.store.root)) == 2, "once is enough"
 
 
 def test_a_second_run_does_nothing(bench: Bench) -> None:

@@ -209,6 +209,15 @@ def test_a_tie_without_any_error_counts_in_the_median(tmp_path: Path) -> None:
     assert found.sentences[1].endswith("on 1 of 3 tables; in the median comparison, the error is the same.")
 
 
+def test_an_error_where_raw_features_make_none_counts_as_the_worst_in_the_median(tmp_path: Path) -> None:
+    found = verdict(tmp_path, [
+        *scores("a", [0.6], data="d1"), *scores("none", [0.5], data="d1"),
+        *scores("a", [0.9], data="d2"), *scores("none", [1.0], data="d2"),
+        *scores("a", [0.8], data="d3"), *scores("none", [1.0], data="d3"),
+    ])  # fmt: skip
+    assert found.sentences[1].endswith("on 1 of 3 tables; in the median comparison, the error is higher.")
+
+
 def test_an_error_that_raw_features_do_not_make_has_no_percentage(tmp_path: Path) -> None:
     """The MLP has no error to reduce; that the linear model makes none of its own any more says nothing of both."""
     found = verdict(tmp_path, [

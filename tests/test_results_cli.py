@@ -70,6 +70,24 @@ def test_records_are_taken_once_and_stay_what_they_were(theirs: Path, tmp_path: 
     ]
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_record_that_was_written_again_without_its_seed_is_merged_as_such(
+    theirs: Path, tmp_path: Path, order: int
+) -> None:
+    def tell(record: dict[str, Any]) -> None:
+        if seed_one(record):
+            record["seed"] = None
+            record["time"] += 60
+
+    folders = [theirs, copy_of(theirs, tmp_path / "told", tell)][::order]
+    store = Store(tmp_path / "ours")
+    for folder in folders:
+        merged = merge_results([folder], store)
+        assert merged.refused == []
+    seeds = sorted(str(record.get("seed")) for record in saved(store) if record["ssl"] == "projection")
+    assert seeds == ["0", "None"]
+
+
 def test_merging_again_changes_nothing(theirs: Path, tmp_path: Path) -> None:
     merge_results([theirs], Store(tmp_path / "ours"))
     files = sorted(path.name for path in (tmp_path / "ours" / "records").iterdir())
@@ -187,13 +205,19 @@ def test_command_says_what_it_took_and_refused(theirs: Path, tmp_path: Path) -> 
     assert "projection" in shown.stdout
 
 
-@pytest.mark.parametrize("other", [True, False])
-def test_different_processors_are_named_as_the_likely_cause(theirs: Path, tmp_path: Path, *, other: bool) -> None:
+@pytest.mark.parametrize(
+    ("processor", "other"),
+    [("the same", False), ("older name", False), ("not recorded", False), ("another one (family 1, model 1)", True)],
+)
+def test_different_processors_are_named_as_the_likely_cause(
+    theirs: Path, tmp_path: Path, processor: str, *, other: bool
+) -> None:
     def forge(record: dict[str, Any]) -> None:
         if seed_one(record):
+            place = record["environment"]["place"]
+            known = {"the same": place["cpu"], "older name": place["cpu"].partition(" (family")[0], "not recorded": ""}
             record["hashes"]["predictions"] = "f" * 64
-            if other:
-                record["environment"]["place"]["cpu"] = "another one (family 1, model 1)"
+            place["cpu"] = known.get(processor, processor)
 
     forged = copy_of(theirs, tmp_path / "forged", forge)
     (reason,) = merge_results([theirs, forged], Store(tmp_path / "ours")).refused

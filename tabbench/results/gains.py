@@ -13,7 +13,7 @@ from tabbench.results.row_settings import split_settings
 from tabbench.results.score_table import LOWER_IS_BETTER, Cell, Group, Row
 from tabbench.results.selection import Filters, Selection, select_records
 from tabbench.results.statistics import Gain, GainSummary, paired_gain, summarise_gains
-from tabbench.results.tabulate import collect_rows, group_order
+from tabbench.results.tabulate import collect_rows, group_order, side_by_side
 
 if TYPE_CHECKING:
     from tabbench.results.store import Store
@@ -134,11 +134,13 @@ def _identity(row: Row, ssl: str, variant: str) -> tuple[Any, ...]:
 def _compare(cell: Cell, name: str, unit: str, raw: Row | None, start: Row | None) -> GainCell | None:
     if not cell.found:
         return None
-    found = []
+    found: list[Gain | None] = []
     for control in (raw, start):
-        here = None if control is None else control.cells[name].found
-        lower = unit in LOWER_IS_BETTER
-        found.append(paired_gain(cell.found, here, lower_is_better=lower) if here else None)
+        if control is None or not control.cells[name].found:
+            found.append(None)
+            continue
+        own, others = side_by_side([cell, control.cells[name]])
+        found.append(paired_gain(own, others, lower_is_better=unit in LOWER_IS_BETTER))
     return GainCell(*found)
 
 

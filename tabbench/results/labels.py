@@ -8,7 +8,8 @@ from tabbench.experiment.controls import NONE
 from tabbench.results.record_lines import ALL_LABELS
 from tabbench.results.row_settings import split_settings
 from tabbench.results.score_table import LOWER_IS_BETTER, Cell, Row, ScoreTable
-from tabbench.results.statistics import LabelEquivalence, Place, label_equivalence
+from tabbench.results.statistics import LabelEquivalence, label_equivalence
+from tabbench.results.tabulate import side_by_side
 
 
 def label_count(cell: Cell) -> int | None:
@@ -48,15 +49,17 @@ def _curve(row: Row, variant: str) -> tuple[str, ...]:
 
 
 def _equivalence(made: ScoreTable, cell: Cell, name: str, curve: list[Row]) -> LabelEquivalence | None:
-    raw: dict[int, dict[Place, float]] = {}
+    counted: dict[int, Cell] = {}
     whole: list[int] = []
     for row in curve:
         here = row.cells[name]
         count = label_count(here) if here.found else None
         if count is not None:
-            raw[count] = here.found
+            counted[count] = here
             whole += [count] if row.labels == ALL_LABELS else []
-    if len(raw) < 2:
+    if len(counted) < 2:
         return None
+    own, *others = side_by_side([cell, *counted.values()])
+    raw = dict(zip(counted, others, strict=True))
     total = whole[0] if whole else 10 * max(raw)  # no run had all labels, so their number is unknown here
-    return label_equivalence(cell.found, raw, total=total, lower_is_better=made.units[name] in LOWER_IS_BETTER)
+    return label_equivalence(own, raw, total=total, lower_is_better=made.units[name] in LOWER_IS_BETTER)

@@ -137,10 +137,16 @@ def _choose(ours: Found | None, candidates: list[Found], merged: Merged) -> Foun
         merged.refused.append(_disagreement(known, done))
         return None
     if known or (ours is not None and not done):
-        merged.same += len(candidates)
-        return None
+        again = [found for found in done if known and _is_retold(known[0].record, found.record)]
+        merged.same += len(candidates) - bool(again)
+        return again[-1] if again else None
     merged.same += len(done or candidates) - 1
     return (done or candidates)[-1]
+
+
+def _is_retold(ours: Line, other: Line) -> bool:
+    """Whether a record was written again because its model has had no seeds since, or has had some since."""
+    return ours.get("seed") != other.get("seed") and other.get("time", 0.0) > ours.get("time", 0.0)
 
 
 def _disagreement(known: list[Found], done: list[Found]) -> str:
@@ -149,8 +155,9 @@ def _disagreement(known: list[Found], done: list[Found]) -> str:
     parts = [f"{found.folder}: {_result(found.record)}" for found in every]
     kept = f"kept that of {known[0].folder}" if known else "kept none of them"
     what = ", ".join(differing)
-    processors = {made.processor for found in every if (made := Record.from_json(found.record).environment)}
-    why = "" if len(processors) < 2 else "; they were made on different processors, which round differently"
+    made = [environment for found in every if (environment := Record.from_json(found.record).environment)]
+    alike = all(one.may_round_as(other) for one, other in combinations(made, 2))
+    why = "" if alike else "; they were made on different processors, which round differently"
     return f"{done[0]}: same job, different evidence ({what}); {kept}: {'; '.join(parts)}{why}"
 
 

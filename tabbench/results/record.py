@@ -85,6 +85,11 @@ class Environment:
         """Empty in records of version 0.1.0."""
         return self.place.get("cpu", "")
 
+    def may_round_as(self, other: Environment) -> bool:
+        """Whether two records may come from the same kind of processor. Older ones lack its name or its generation."""
+        one, two = sorted((self.processor, other.processor), key=len)
+        return not one or one == two or two.startswith(f"{one} (")
+
 
 @dataclass(frozen=True)
 class EncoderScores:

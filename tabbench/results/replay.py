@@ -87,8 +87,9 @@ class Replay:
         self._check_data(manifest)
         whole = make_plan(self.spec, self.registry, [manifest])
         ends = {(end.planned.split, end.planned.seed): end for end in whole.records if end.planned is not None}
-        split = self.record.split  # older records of a model that has no seeds have one
-        last = ends.get((split, self.record.seed)) or ends[split, None]
+        split, seed = self.record.split, self.record.seed
+        # A model may have seeds in one version and none in another.
+        last = next(ends[split, each] for each in (seed, None, 0) if (split, each) in ends)
         self._check_code(last)
         needed = {last.key}
         for key, step in reversed(whole.steps.items()):
@@ -264,7 +265,10 @@ def differences(stored: Record, again: Record) -> list[str]:
     """How the machines differ, which may explain different results."""
     before, now = stored.environment or Environment(), again.environment or Environment()
     pairs = {name: (getattr(before, name), getattr(now, name)) for name in ("python", "machine", "device", "threads")}
-    pairs["processor"] = before.processor or "not recorded", now.processor
+    if not before.may_round_as(now):
+        pairs["processor"] = before.processor, now.processor
+    elif not before.processor:
+        pairs["processor"] = "not recorded", now.processor
     both = before.versions.keys() & now.versions.keys()
     pairs |= {name: (before.versions[name], now.versions[name]) for name in sorted(both)}
     return [f"{name} was {old}, is {new}" for name, (old, new) in pairs.items() if old != new]

@@ -62,6 +62,12 @@ class Cell:
         split, _ = place
         return (split, 0) if split in self.for_all_seeds else place
 
+    def place_for(self, place: Place) -> Place:
+        """Where a result would be that counts at a place."""
+        split, _ = place
+        seeds_count = not self.for_all_seeds or any(own == split for own, _ in self.found)
+        return self.own_place(place) if seeds_count else (split, 0)
+
     @cached_property
     def results(self) -> dict[Place, float]:
         """The results that the table compares."""

@@ -13,11 +13,12 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tabbench.errors import UsageError, did_you_mean
 from tabbench.experiment.controls import UNTRAINED
 from tabbench.results.json_shapes import LeftOut, RecordLine
-from tabbench.results.record_lines import RAW, Alike, RecordLines, Shared, read_lines
+from tabbench.results.record_lines import RAW, Alike, Indices, RecordLines, Shared, read_lines
 from tabbench.results.store import Store
 
 FIDELITIES = ("paper", "standard", "quick")
@@ -213,13 +214,30 @@ def _newest(lines: RecordLines) -> RecordLines:
     """One record for each place in the table: a finished one before a failed one, then the latest."""
     numbers: dict[tuple[Any, ...], int] = {}
     number = np.array([numbers.setdefault(_place_of(shared), len(numbers)) for shared in lines.shared], dtype=np.int64)
-    is_ok = np.array([shared["status"] == "ok" for shared in lines.shared], dtype=bool)
-    _, first, place = np.unique(
-        number[lines.which] * len(lines.places) + lines.place, return_index=True, return_inverse=True
-    )
-    order = np.lexsort((lines.time, is_ok[lines.which], place))
+    is_ok = np.array([shared["status"] == "ok" for shared in lines.shared], dtype=bool)[lines.which]
+    lines, number, is_ok = _with_or_without_seeds(lines, number[lines.which], is_ok)
+    _, first, place = np.unique(number * len(lines.places) + lines.place, return_index=True, return_inverse=True)
+    order = np.lexsort((lines.time, is_ok, place))
     last = np.flatnonzero(np.diff(place[order], append=-1))  # the best of each place
     return lines.take(order[last][np.argsort(first)])
+
+
+def _with_or_without_seeds(
+    lines: RecordLines, number: Indices, is_ok: npt.NDArray[np.bool_]
+) -> tuple[RecordLines, Indices, npt.NDArray[np.bool_]]:
+    """On each split of a row either records with seeds or one without: the kind that finished last.
+
+    A model may have seeds in one version and none in another; its results of both would count one split twice.
+    """
+    has_seed = np.array([seed is not None for _, seed in lines.places], dtype=bool)[lines.place]
+    if has_seed.all() or not has_seed.any():
+        return lines, number, is_ok
+    splits = np.array([split for split, _ in lines.places], dtype=np.int64)[lines.place]
+    _, group = np.unique(np.stack([number, splits]), axis=1, return_inverse=True)
+    order = np.lexsort((lines.time, is_ok, group))
+    last = order[np.flatnonzero(np.diff(group[order], append=-1))]
+    kept = has_seed == has_seed[last][group]
+    return lines.take(kept), number[kept], is_ok[kept]
 
 
 def budget_of(record: Shared) -> tuple[int, int]:

@@ -81,6 +81,8 @@ class Store:
     _done: dict[str, bytes | int] = field(default_factory=dict, repr=False)
     """Records by key: as compressed JSON, since a driver may have 100,000; of those in the parquet copy, the row."""
     _failed: dict[str, bytes | int] = field(default_factory=dict, repr=False)
+    _seedless: set[str] = field(default_factory=set, repr=False)
+    """Keys of finished records without a seed."""
     _open_trials: dict[str, str] = field(default_factory=dict, repr=False)
     """Studies by the keys of trials that were killed, lost, or ran out of time or memory, and never succeeded."""
 
@@ -162,7 +164,7 @@ class Store:
             self._take_copy()
         for value in self._new_lines():
             record = Record.from_json(value)
-            self._enter(record.key, _pack(value), record.is_done, record.study, record.number)
+            self._enter(record.key, _pack(value), record.is_done, record.study, record.number, record.seed)
 
     def _take_copy(self) -> None:
         """Read the keys in the parquet copy."""
@@ -170,16 +172,24 @@ class Store:
         if self._copy is None:
             return
         self._seen = {name: _File(size) for name, size in self._copy.included.items()}
-        names = ["key", "status", "kind", "flags", "study", "number", "threads", "environment"]
+        names = ["key", "status", "kind", "flags", "study", "number", "seed", "threads", "environment"]
         columns = [column.to_pylist() for column in self._copy.read(names).columns]
-        for row, (key, status, kind, flags, study, number, threads, where) in enumerate(zip(*columns, strict=True)):
+        for row, (key, status, kind, flags, study, number, seed, threads, where) in enumerate(
+            zip(*columns, strict=True)
+        ):
             used = _USED_THREADS.search(where or "")
             done = is_final(status, kind, flags or "", threads, int(used[1]) if used else 0)
-            self._enter(key, row, done, study, number)
+            self._enter(key, row, done, study, number, seed)
 
-    def _enter(self, key: str, record: bytes | int, done: bool, study: str | None, number: int | None) -> None:
+    def _enter(
+        self, key: str, record: bytes | int, done: bool, study: str | None, number: int | None, seed: int | None
+    ) -> None:
         if done:
             self._done[key] = record
+            if seed is None and study is None:
+                self._seedless.add(key)
+            else:
+                self._seedless.discard(key)
             self._failed.pop(key, None)
             self._open_trials.pop(key, None)
         elif key not in self._done:
@@ -198,6 +208,10 @@ class Store:
             return True
         record = self.record(key)
         return record is not None and not self.has_open_trials(each.study for each in (record.tuning or {}).values())
+
+    def has_seed(self, key: str) -> bool:
+        """Whether the finished result of a key names a seed, as of the last ``refresh``."""
+        return key in self._done and key not in self._seedless
 
     def record(self, key: str) -> Record | None:
         """The finished record of a key, as of the last ``refresh``."""

@@ -221,7 +221,7 @@ def _align(cells: list[Cell], common: Common) -> bool:
     union = _places(present)
     shared = [place for place in union if all(cell.covers(place) for cell in present)]
     for cell in cells:
-        cell.expected = len({cell.own_place(place) for place in union})
+        cell.expected = len({cell.place_for(place) for place in union})
         if common == "all":
             cell.compared = frozenset(map(cell.own_place, shared))
     return bool(shared) if common == "all" else len(shared) == len(union)
@@ -233,6 +233,13 @@ def _places(cells: Iterable[Cell]) -> set[Place]:
     seeded = {place for cell in cells for place in cell.found if place[0] not in cell.for_all_seeds}
     splits = {split for split, _ in seeded}
     return seeded | {place for cell in cells for place in cell.found if place[0] not in splits}
+
+
+def side_by_side(cells: Iterable[Cell]) -> list[dict[Place, float]]:
+    """The results of some cells; one that counts for every seed is at each place where another cell has a result."""
+    cells = list(cells)
+    places = _places(cells)
+    return [{place: cell.found[cell.own_place(place)] for place in places if cell.covers(place)} for cell in cells]
 
 
 def _rank(rows: list[Row], datasets: list[str], units: Mapping[str, str], ties: Ties, missing: Missing) -> None:

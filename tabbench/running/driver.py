@@ -24,7 +24,7 @@ from tabbench.running.clock import Clock
 from tabbench.running.decisions import Decisions
 from tabbench.running.forecast import Forecast
 from tabbench.running.interruption import one_interruption
-from tabbench.running.ledger import Ledger
+from tabbench.running.ledger import Ledger, retell_seeds
 from tabbench.running.measurements import CALIBRATE
 from tabbench.running.observer import Observer, Summary
 from tabbench.running.retries import Retries
@@ -146,6 +146,7 @@ class Execution:
 
     def run(self, start_executor: StartExecutor) -> None:
         """Run everything that is left. The executor is started only if there is something to do, and always closed."""
+        retell_seeds(self.plan, self.store)
         if not self.agenda:
             return
         todo = list(self.agenda.waiting.values())
@@ -157,6 +158,8 @@ class Execution:
                 self.plan, self.store, self.agenda, self.decisions, self.clock, self.observer, self.signs, self.summary
             )
             self.clock.begin(todo, executor.slots)
+            if self.forecast is not None:
+                self.forecast.begin(self.clock)
             self.observer.begin(todo, self.summary.done_before, executor.slots, self.clock)
             self._leave_out_what_takes_too_long(todo)
             try:
@@ -220,7 +223,7 @@ class Execution:
 
     def _start_measuring(self, executor: Executor) -> None:
         while self.forecast is not None and self._has_room(executor, CALIBRATE):
-            job = self.forecast.next(self.clock)
+            job = self.forecast.next()
             if job is None:
                 break
             self.measuring.add(job.key)

@@ -41,7 +41,12 @@ class Forecast:
         self.calibration = Calibration(plan, unknown, sparingly=not long)
         self._share = SHARE if budget is None else math.inf
         self._begun: float | None = None
+        self._clock, self._since = Clock(), 0.0
         self._is_over, self._is_ready = False, False
+
+    def begin(self, clock: Clock) -> None:
+        """The run begins, and this is its clock."""
+        self._clock, self._since = clock, clock.now()
 
     def of_job(self, step: Step, trial: int | None = None) -> float | None:
         """Seconds that one job of a step may take; of a study, one of its trials. None if nothing is known."""
@@ -58,20 +63,22 @@ class Forecast:
             self._stored[kin] = self.timings.of_job(step, closely=True)
         return self._stored[kin]
 
-    def next(self, clock: Clock) -> Job | None:
+    def next(self) -> Job | None:
         """The next measurement of something that is not known by now."""
-        now = clock.now()
+        now = self._clock.now()
         self._begun = now if self._begun is None else self._begun
         spent = now - self._begun
-        enough = not self.calibration.first and spent > self._share * (clock.guess() or 0.0)
+        enough = not self.calibration.first and spent > self._share * (self._clock.guess() or 0.0)
         self._is_over = enough or spent >= BEFORE_WORK
-        return None if self._is_over else self.calibration.next(clock.knows)
+        return None if self._is_over else self.calibration.next(self._clock.knows)
 
     def is_ready(self) -> bool:
-        """Whether every training has been measured once, as far as this will be done."""
+        """Whether every training is known from its end, its beginning or a measurement. Nobody waits long for that:
+        measurements begin only when there is room for them."""
         if not self._is_ready:
-            waiting = self.calibration.first and not self._is_over
-            self._is_ready = not waiting and not self.calibration.outstanding()
+            waiting = not self._is_over and any(not self._clock.knows(each.step) for each in self.calibration.first)
+            in_time = self._clock.now() - self._since < BEFORE_WORK
+            self._is_ready = not (in_time and (waiting or self.calibration.outstanding()))
         return self._is_ready
 
     def decide(self, study: Step, config: Settings) -> None:

@@ -105,3 +105,14 @@ class Ledger:
         else:
             self.summary.failures.append((step, outcome))
         return outcome
+
+
+def retell_seeds(plan: Plan, store: Store) -> None:
+    """Write stored results again whose model has lost its seeds since, or got some: tables compare them by seed."""
+    for step in plan.records:
+        planned = step.planned
+        if planned is None or not store.is_stored(step.key) or store.has_seed(step.key) == (planned.seed is not None):
+            continue
+        record = store.record(step.key)
+        if record is not None:
+            store.add(replace(record, seed=planned.seed))

@@ -51,7 +51,7 @@ class Summary:
                 protocol=step.planned.protocol,
                 labels=step.planned.labels,
                 split=step.planned.split,
-                seed=step.planned.seed or 0,
+                seed=step.planned.seed,
             )
             for step, why in self.left_out
             if step.planned is not None

@@ -10,6 +10,7 @@ from tabbench.errors import UsageError
 from tabbench.results.formats.layouts import column_blocks
 from tabbench.results.formats.notes import left_out_notes, score_notes
 from tabbench.results.formats.scores import By, score_grid, score_lines
+from tabbench.results.gains import tabulate_gains
 from tabbench.results.json_shapes import LeftOut
 from tabbench.results.score_table import Row, ScoreTable
 from tabbench.results.selection import Filters
@@ -62,6 +63,41 @@ def test_a_result_without_a_seed_counts_for_every_seed(tmp_path: Path) -> None:
     assert (linear.n, linear.std, mlp.n) == (1, None, 3)
     alone = make(tmp_path / "alone", [{"ssl": "a", "seed": None}, {"ssl": "b", "seed": None}])
     assert [found.cells["wine"].n for found in alone.rows] == [1, 1]
+
+
+@pytest.mark.parametrize("seedless_first", [True, False])
+@pytest.mark.parametrize(("age", "expected"), [(1.0, {(0, 0): 0.6}), (-1.0, {(0, 0): 0.1, (0, 1): 0.2})])
+def test_the_kind_of_result_that_is_newer_counts_where_a_model_lost_its_seeds_or_got_some(
+    tmp_path: Path, age: float, expected: dict[tuple[int, int], float], *, seedless_first: bool
+) -> None:
+    linear: dict[str, Any] = {"ssl": "a", "model": "linear"}
+    records = [{**linear, "seed": seed, "time": 100.0, "score": 0.1 + 0.1 * seed} for seed in (0, 1)]
+    failed = {**linear, "seed": 2, "time": 300.0, "status": "failed", "error": "x", "score": None}
+    without = {**linear, "seed": None, "time": 100.0 + age, "score": 0.6}
+    mlps = [{"ssl": "a", "seed": seed} for seed in range(4)]
+    order = [without, *records, failed] if seedless_first else [failed, *records, without]
+    table = make(tmp_path, [*order, *mlps], common="none")
+    cell = row(table, "a", "linear").cells["wine"]
+    assert cell.found == pytest.approx(expected)
+    assert cell.incomplete == (age < 0), "what failed with a seed belongs to results with seeds"
+    assert len(row(table, "a").cells["wine"].results) == 4
+
+
+def test_a_missing_split_of_a_model_without_seeds_is_one_result(tmp_path: Path) -> None:
+    mlps = [{"ssl": "a", "split": k, "seed": seed} for k in (0, 1) for seed in (0, 1, 2)]
+    table = make(tmp_path, [*mlps, {"ssl": "a", "model": "linear", "seed": None}])
+    assert row(table, "a", "linear").cells["wine"].expected == 2
+    assert row(table, "a").cells["wine"].expected == 6
+
+
+def test_a_gain_over_a_result_without_a_seed_is_one_over_every_seed(tmp_path: Path) -> None:
+    records: list[dict[str, Any]] = []
+    for split in (0, 1):
+        records += [{"ssl": "a", "split": split, "seed": k, "score": score} for k, score in enumerate((0.7, 0.9, 0.95))]
+        records += [{"ssl": "none", "split": split, "seed": None, "score": 0.8}]
+    gain = tabulate_gains(write_records(tmp_path, records)).rows[0].cells["wine"].to_none
+    assert gain is not None
+    assert gain.mean == pytest.approx(0.05)
 
 
 def test_statistics_see_a_result_without_a_seed_at_every_seed(tmp_path: Path) -> None:

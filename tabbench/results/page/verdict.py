@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -216,10 +217,14 @@ def _mean_percent(rows: Sequence[GainRow]) -> float:
 
 
 def _median_percent(found: Sequence[Gain]) -> float | None:
-    """Where raw features make no error, there is a percentage only if the method makes none either."""
-    percents = [0.0 if gain.mean == 0 else gain.percent for gain in found]
+    """Where raw features make no error, a method that makes some is worse by more than any percentage."""
+    percents = [-math.inf if _is_beyond_percent(gain) else 0.0 if gain.mean == 0 else gain.percent for gain in found]
     known = [percent for percent in percents if percent is not None]
     return median(known) if known else None
+
+
+def _is_beyond_percent(gain: Gain) -> bool:
+    return gain.percent is None and gain.mean is not None and gain.mean < 0
 
 
 def _typical_size(percent: float | None) -> str:
@@ -230,6 +235,8 @@ def _typical_size(percent: float | None) -> str:
     """
     if percent is None:
         return ""
+    if math.isinf(percent):
+        return "; in the median comparison, the error is higher"
     if abs(percent) < 0.05:
         return "; in the median comparison, the error is the same"
     return f"; in the median comparison, the error is {abs(percent):.1f} % {'lower' if percent > 0 else 'higher'}"
