@@ -73,5 +73,5 @@ def _reader(record: Record) -> tuple[Any, ...]:
         record.metric,
         record.weights,
         record.threads,
-        record.seed,
+        record.seed or 0,  # a model without seeds may have had them in older records
     )

@@ -54,8 +54,11 @@ class Forecast:
         return self.calibration.of_job(step, trial) if stored is None else stored
 
     def is_measured(self, step: Step, trial: int | None = None) -> bool:
-        """Whether what is known comes from whole trainings, or from this one on this table."""
-        return self._of_stored(step) is not None or self.calibration.is_measured(step, trial)
+        """Whether what is known comes from whole trainings, or from this one on this table; of a trial, with its
+        settings, which stored trainings did not have."""
+        if self._of_stored(step) is not None:
+            return trial is None
+        return self.calibration.is_measured(step, trial)
 
     def _of_stored(self, step: Step) -> float | None:
         kin = kinship(step)[0]

@@ -7,6 +7,7 @@ may turn out to be the best one with the default model. What the other combinati
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 import tempfile
@@ -129,7 +130,7 @@ class Calibration(Timings):
         """
         while self.first:
             training = self.first.pop()
-            if not is_known(training.step) and (job := self._ask(training)) is not None:
+            if not is_known(training.step) and (job := self._ask(training, n_places=1)) is not None:
                 return job
         if self.sparingly:
             return None
@@ -153,8 +154,8 @@ class Calibration(Timings):
         expected = self._seconds(training)
         return math.inf if expected is None else training.jobs * expected / (1 + len(self._known(training)))
 
-    def _ask(self, training: Measurable) -> Job | None:
-        for place in training.places():
+    def _ask(self, training: Measurable, n_places: int | None = None) -> Job | None:
+        for place in itertools.islice(training.places(), n_places):
             found = self._at(training, place)
             if found.key not in self.asked:
                 self.asked[found.key] = found, place
