@@ -72,7 +72,7 @@ def read_file(path: Path, target: str, reading: Reading = AS_FILE_IS) -> LoadedD
         DataError: on one line, with the name of the file.
     """
     try:
-        loaded = understand(parse(path, read_bytes(path)), target, reading, how_to_import(path, target))
+        loaded = understand(parse(path, read_bytes(path)), target, reading)
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
     second = None if reading.second_file is None else read_table(reading.second_file, _as_read(loaded))
@@ -116,10 +116,10 @@ def understand_rows(parsed: Parsed, reading: Reading) -> list[str]:
     return [note for note in parsed.notes if note.endswith("as missing")]
 
 
-def understand(parsed: Parsed, target: str, reading: Reading, remedy: str = "") -> LoadedData:
+def understand(parsed: Parsed, target: str, reading: Reading, regression: str = "--task regression") -> LoadedData:
     """Infer which columns are categories and what the task is, from the values and from what the user says.
 
-    ``remedy`` is the command that treats a target of few whole numbers as a number.
+    ``regression`` is how the user says that a target of few whole numbers is a number.
     """
     parsed.frame.columns = parsed.frame.columns.map(str)
     _check_names(parsed.frame, target, reading)
@@ -141,8 +141,8 @@ def understand(parsed: Parsed, target: str, reading: Reading, remedy: str = "") 
     if task is None:
         task, reason = infer_task(frame[target])
         notes.append(f"{task}, because {reason}")
-        if task == "classification" and not is_categorical(frame[target]) and frame[target].nunique() > 4 and remedy:
-            notes.append(f"to predict these numbers as numbers, {remedy}")
+        if task == "classification" and not is_categorical(frame[target]) and frame[target].nunique() > 4:
+            notes.append(f"to predict these numbers as numbers, add {regression}")
     return LoadedData(
         frame,
         target,
@@ -154,11 +154,6 @@ def understand(parsed: Parsed, target: str, reading: Reading, remedy: str = "") 
         decimal_commas=tuple(inferred.decimal_commas),
         thousands=tuple(inferred.thousands),
     )
-
-
-def how_to_import(path: Path, target: str) -> str:
-    command = f"tabbench data import NAME {path} --target {target} --task regression"
-    return f"run `{command}` and use NAME, or add --task regression to this run"
 
 
 def read_bytes(path: Path) -> bytes:

@@ -193,7 +193,7 @@ def store_frame(name: str, frame: pd.DataFrame, target: str, reading: Reading = 
     from tabbench.data.formats import Parsed
 
     try:
-        loaded = understand(Parsed(frame.reset_index(drop=True).copy()), str(target), reading, "give task='regression'")
+        loaded = understand(Parsed(frame.reset_index(drop=True).copy()), str(target), reading, "task='regression'")
         dropped = reading.unlabelled == DROP
         # Cleaned once for its hash, which names the folder, so that two frames with one name do not collide.
         shown = clean(loaded, drop_unlabelled=dropped).frame
