@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from tabbench.config import Settings
     from tabbench.results.face import Results
 
-Names = str | Sequence[str]
+Names = str | PathLike[str] | Sequence[str | PathLike[str]]
 EXAMPLE = '{"churn": (frame, "Exited")}'
 LISTS = ("controls", "labels", "protocol")
 """Entries that may be given as one name, or several separated by commas."""
@@ -74,8 +75,9 @@ def run(
     frames = _frames(data)
     registry, store, display = make_registry(plugins), Store(Path(results)), make_display(quiet=not progress)
     terms = Conditions(executor, jobs, device, timeout, memory, retries, parse_duration(budget), fail_fast, offline)
-    entries = {name: _names(value) if name in LISTS else value for name, value in entries.items()}
-    entries |= {"ssl": _names(ssl), "model": _names(model), "data": _names(data), "set": dict(settings or {})}
+    entries = {name: _names(name, value) if name in LISTS else value for name, value in entries.items()}
+    entries |= {"ssl": _names("ssl", ssl), "model": _names("model", model), "data": _names("data", data)}
+    entries |= {"set": _settings(settings or {})}
     spec, launcher = read_request(entries, registry, terms)
     plan = plan_request(spec, registry, store, display.say, offline=offline, frames=frames)
     summary = run_request(plan, store, launcher, display, terms)
@@ -88,7 +90,7 @@ def run(
 
 def _frames(data: object) -> Mapping[str, tuple[pd.DataFrame, str]] | None:
     """The tables in memory, by name; None if ``data`` holds names."""
-    if isinstance(data, str):
+    if isinstance(data, str | PathLike):
         return None
     if isinstance(data, Mapping):
         for name, given in data.items():
@@ -97,7 +99,7 @@ def _frames(data: object) -> Mapping[str, tuple[pd.DataFrame, str]] | None:
             if not (isinstance(given, tuple | list) and len(given) == 2 and _is_frame(given[0])):
                 raise UsageError(f"data[{name!r}] is not a DataFrame with the name of its target: write {EXAMPLE}")
         return data
-    if not isinstance(data, Sequence) or any(not isinstance(name, str) for name in data):
+    if not isinstance(data, Sequence) or any(not isinstance(name, str | PathLike) for name in data):
         raise UsageError(f"data is neither names nor named tables: for a DataFrame, write {EXAMPLE}")
     return None
 
@@ -108,6 +110,18 @@ def _is_frame(given: object) -> bool:
     return isinstance(given, pd.DataFrame)
 
 
-def _names(given: Names | Mapping[str, Any]) -> list[str]:
-    """``"a, b"`` or ``["a", "b"]`` as a list of names."""
-    return [name.strip() for name in given.split(",")] if isinstance(given, str) else list(given)
+def _names(what: str, given: object) -> list[str]:
+    """``"a, b"`` or ``["a", "b"]`` as a list of names; numbers of labels may be numbers."""
+    if isinstance(given, str):
+        return [name.strip() for name in given.split(",") if name.strip()]
+    plain = (str, PathLike, int) if what == "labels" else (str, PathLike)
+    names = [given] if isinstance(given, plain) else given
+    if not isinstance(names, Sequence | Mapping) or any(not isinstance(name, plain) for name in names):
+        raise UsageError(f"{what}={given!r}: give a name, or a list of names")
+    return [str(name) for name in names]
+
+
+def _settings(given: object) -> dict[str, Settings]:
+    if not isinstance(given, Mapping) or any(not isinstance(values, Mapping) for values in given.values()):
+        raise UsageError(f'settings={given!r}: write {{"tjepa": {{"epochs": 10}}}}')
+    return {str(name): dict(values) for name, values in given.items()}

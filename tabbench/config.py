@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 import pydantic
 
-from tabbench.errors import UsageError, did_you_mean
+from tabbench.errors import UsageError, did_you_mean, in_words
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class Config(pydantic.BaseModel):
             first = error.errors()[0]
             field = ".".join(str(part) for part in first["loc"])
             place = f"{owner}.{field}={first['input']!r}" if field else f"settings of {owner}"
-            raise UsageError(f"Bad {place}: {first['msg'].removeprefix('Value error, ')}") from None
+            raise UsageError(f"Bad {place}: {in_words(first['msg'])}") from None
 
     def to_json(self) -> Settings:
         """Plain JSON values; ``resolve`` turns them back into an equal Config."""

@@ -56,6 +56,27 @@ class Evicted(Interruption):
     """The machine is needed for something else. The job resumes elsewhere from its checkpoint."""
 
 
+LIMITS = {
+    "Input should be greater than or equal to ": "give at least ",
+    "Input should be less than or equal to ": "give at most ",
+    "Input should be greater than ": "give more than ",
+    "Input should be less than ": "give less than ",
+    "Input should be a valid integer": "give a whole number",
+    "Input should be a valid number": "give a number",
+    "Input should be a finite number": "give a finite number",
+}
+"""How pydantic begins a message, and how we say it. Of the last three the rest of the message is left out."""
+
+
+def in_words(fault: str) -> str:
+    """A message of pydantic as we would say it: ``give at least 1``."""
+    fault = fault.removeprefix("Value error, ")
+    for theirs, ours in LIMITS.items():
+        if fault.startswith(theirs):
+            return ours + fault.removeprefix(theirs) if ours.endswith(" ") else ours
+    return fault
+
+
 def did_you_mean(given: str, available: Iterable[str]) -> str:
     """The end of an error about a wrong name: the nearest match, then all valid names."""
     names = sorted(set(available))

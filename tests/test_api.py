@@ -76,6 +76,11 @@ def test_failures_are_lines_not_exceptions(tmp_path: Path) -> None:
         ({"ssl": "tjpea"}, r"Unknown SSL method 'tjpea'\. Did you mean: tjepa\?"),
         ({"seeds": 0}, "Bad entry 'seeds'"),
         ({"executor": "lokal"}, r"Unknown executor 'lokal'\. Did you mean: local\?"),
+        ({"jobs": -1}, "jobs=-1: give at least 1, or leave it out for one job per core"),
+        ({"ssl": None}, "ssl=None: give a name, or a list of names"),
+        ({"model": ["mlp", 3]}, "model=.'mlp', 3.: give a name, or a list of names"),
+        ({"settings": {"linear": 3}}, "settings={'linear': 3}: write"),
+        ({"labels": 1}, "--labels '1': give"),
     ],
 )
 def test_mistakes_are_the_errors_of_the_command_line(
@@ -83,6 +88,14 @@ def test_mistakes_are_the_errors_of_the_command_line(
 ) -> None:
     with pytest.raises(TabbenchError, match=message):
         tb.run(**{"ssl": "none", "model": "linear", "results": tmp_path, "progress": False, **arguments})  # type: ignore[arg-type]
+
+
+def test_names_may_be_numbers_of_labels_paths_or_nothing(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"a": np.arange(60.0) % 7, "y": ["no", "yes"] * 30})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    how: dict[str, Any] = {"preset": "quick", "results": tmp_path / "r", "progress": False, "controls": "", **INLINE}
+    found = tb.run("none", "nearest", tmp_path / "t.csv:y", labels=[20, "50%"], **how)
+    assert sorted(record.labels for record in found.store.records()) == ["20", "50%"]
 
 
 def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:

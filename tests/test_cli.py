@@ -16,6 +16,7 @@ from tabbench.__main__ import main as run_command
 from tabbench.cli import listing
 from tabbench.cli.app import main
 
+PAIR = ("--ssl", "none", "--model", "linear")
 RUN = ("run", *INLINE, "--ssl", "projection", "--model", "nearest", "--data", "wine", "--offline")
 
 
@@ -148,8 +149,24 @@ def test_mistakes_end_with_code_2_and_one_line(tmp_path: Path, arguments: list[s
         (["data", "fech"], "Unknown command 'fech'. Did you mean: fetch? See: tabbench data --help"),
         (["run", "--modle", "mlp"], "Unknown option '--modle'. Did you mean: --model? See: tabbench run --help"),
         (["-x"], "Unknown option '-x'. See: tabbench --help"),
-        (["run", "--seeds", "many"], "--seeds many: "),
-        (["run", "--seeds=0"], "--seeds 0: "),
+        (["run", "--seeds", "many"], "--seeds many: give a whole number"),
+        (["run", "--seeds=0"], "--seeds 0: give at least 1"),
+        (
+            ["run", *PAIR, "--labels", "0%"],
+            "--labels '0%': give a share of the training rows, such as 10%, or at least 2 rows, such as 200",
+        ),
+        (
+            ["fit", *PAIR, "--ssl", "untrained:vime", "--data", "wine"],
+            "--ssl untrained:vime is a control: choose a method",
+        ),
+        (
+            ["fit", *PAIR, "--data", "wine", "--protocol", "finetune"],
+            "--protocol finetune: --ssl none has no encoder to fine-tune",
+        ),
+        (
+            ["fit", *PAIR, "--data", "demo"],
+            "--data demo is a group; pick one: breast_cancer, diabetes, digits, wine",
+        ),
         (["run", "--offline=yes"], "--offline=yes: "),
         (["run", "--ssl"], "Option '--ssl' requires an argument."),
         (["embed"], "Missing argument "),

@@ -62,7 +62,7 @@ def test_a_folder_is_no_experiment(tmp_path: Path) -> None:
         ({"controls": ["nonne"]}, "Unknown control 'nonne'. Did you mean: none? Available: none, untrained."),
         ({"sampler": "tpee"}, "Unknown sampler 'tpee'. Did you mean: tpe?"),
         ({"preset": ["quick"]}, "Unknown preset \"['quick']\". Did you mean: quick?"),
-        ({"seeds": 10**9}, "Bad entry 'seeds' in the experiment: Input should be less than or equal to 10000"),
+        ({"seeds": 10**9}, "Bad entry 'seeds' in the experiment: give at most 10000"),
         ({"data": []}, "The list 'data' of the experiment is empty: give at least one name"),
     ],
 )

@@ -71,7 +71,7 @@ def test_a_wrong_name_is_refused_at_once_and_a_wrong_value_when_it_is_used() -> 
     with pytest.raises(ValueError, match=r"Unknown setting 'VIME.epocs'. Did you mean: epochs\?"):
         VIME(epocs=3)
     method = VIME(lr=-1)
-    with pytest.raises(UsageError, match=r"Bad VIME.lr=-1: Input should be greater than 0"):
+    with pytest.raises(UsageError, match=r"Bad VIME.lr=-1: give more than 0"):
         method.fit(frame())
 
 

@@ -123,7 +123,8 @@ def _fit_record(
 
 def _fit_named(given: Entries, settings: list[str], plugins: list[Path], device: str, offline: bool) -> Pipeline:
     from tabbench.data.gather import find_data
-    from tabbench.experiment.controls import NONE
+    from tabbench.data.sources import find_sources
+    from tabbench.experiment.controls import NONE, UNTRAINED
     from tabbench.experiment.plan import check_spec
     from tabbench.experiment.settings import choose
     from tabbench.experiment.spec import make_spec, parse_settings
@@ -132,13 +133,17 @@ def _fit_named(given: Entries, settings: list[str], plugins: list[Path], device:
 
     registry = make_registry(plugins)
     spec = make_spec({**given, "set": parse_settings(settings)})
+    if spec.ssl[0].lower().partition(":")[0] == UNTRAINED:
+        raise UsageError(f"--ssl {spec.ssl[0]} is a control: choose a method")
+    if spec.ssl[0].lower() == NONE and spec.protocol[0] == "finetune":
+        raise UsageError("--protocol finetune: --ssl none has no encoder to fine-tune")
     check_spec(spec, registry)
-    manifests = find_data(
+    sources = find_sources(spec.data[0], registry, offline=offline)
+    if len(sources) > 1:
+        raise UsageError(f"--data {spec.data[0]} is a group; pick one: {', '.join(each.name for each in sources)}")
+    (manifest,) = find_data(
         spec.data, registry, offline=offline, reading=spec.reading, weighting=spec.weighting, say=_say
     )
-    if len(manifests) > 1:
-        raise UsageError(f"--data {spec.data[0]} is a group; pick one: {', '.join(each.name for each in manifests)}")
-    (manifest,) = manifests
     raw = spec.ssl[0].lower() == NONE
     method = None if raw else choose(spec, registry, "ssl", spec.ssl[0], manifest.name)
     model = choose(spec, registry, "model", spec.model[0], manifest.name)
@@ -170,7 +175,7 @@ def _say(line: str) -> None:
 
 def predict(
     pipeline: Annotated[Path, typer.Argument(metavar="PIPELINE", help="Folder written by 'tabbench fit'.")],
-    file: Annotated[Path, typer.Argument(help="New rows: CSV, TSV or parquet.")],
+    file: Annotated[Path, typer.Argument(help="New rows: CSV, TSV, parquet, Excel or Feather.")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="Output file: .csv or .parquet.")],
     device: Annotated[str, typer.Option(metavar="NAME", help="auto, cpu, cuda or mps.")] = "auto",
     plugin: PluginFiles = None,

@@ -7,6 +7,8 @@ from typing import Any
 
 import typer
 
+from tabbench.errors import in_words
+
 # typer has no name of its own for these two, and where click's are depends on its version.
 UsageMistake: type[Exception] = typer.BadParameter.__mro__[1]
 ParserError: type[Exception] = typer.BadParameter.__mro__[2]
@@ -26,7 +28,7 @@ def explain(error: Any, arguments: Sequence[str]) -> str:
     parameter = getattr(error, "param", None)
     if isinstance(error, typer.BadParameter) and parameter is not None and error.message:
         name, value = _given(parameter, arguments)
-        return _one_line(f"{name} {value}".strip() + f": {error.message}")
+        return _one_line(f"{name} {value}".strip() + f": {in_words(error.message)}")
     if option is not None:  # one value too many or too few
         written = next((each for each in arguments if each.startswith(f"{option}=")), "")
         return _one_line(f"{written}: {error.format_message()}" if written else error.format_message())

@@ -140,9 +140,13 @@ def _plain_name(registry: "Registry", kind: str, word: str) -> str:
 def show(made: "Tabular", layout: str, by: "By | None" = None) -> None:
     """Print a table in one of the formats."""
     from tabbench.results.formats import format_table, make_grid
+    from tabbench.results.gains import GainTable
 
     if not made.rows and layout == "terminal":
-        print("no record can be shown" if make_grid(made).notes else "no records to show yet", file=sys.stderr)
+        nothing = "no record can be shown" if make_grid(made).notes else "no records to show yet"
+        if isinstance(made, GainTable) and made.units:
+            nothing = "no method to compare: there are only raw features, or no control"
+        print(nothing, file=sys.stderr)
     text = format_table(made, layout, by)
     if text:
         print(text)

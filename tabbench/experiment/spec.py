@@ -15,7 +15,7 @@ from tabbench.contracts.split_rule import SplitRule, make_rule
 from tabbench.contracts.weighting import Weighting
 from tabbench.data.labels import ALL_LABELS, LabelBudget
 from tabbench.data.reading import Reading
-from tabbench.errors import UsageError, did_you_mean, unknown
+from tabbench.errors import UsageError, did_you_mean, in_words, unknown
 
 Preset = Literal["quick", "standard", "paper"]
 Sampler = Literal["tpe", "gp", "random"]
@@ -226,7 +226,10 @@ def _explain(error: pydantic.ValidationError) -> UsageError:
     if first["type"] == "too_short":
         return UsageError(f"The list {entry!r} of the experiment is empty: give at least one name")
     place = ".".join(str(part) for part in first["loc"])
-    return UsageError(f"Bad entry {place!r} in the experiment: {first['msg']} (given: {first['input']!r})")
+    fault = in_words(first["msg"])
+    if fault.startswith("--"):  # it says itself what was given
+        return UsageError(fault)
+    return UsageError(f"Bad entry {place!r} in the experiment: {fault} (given: {first['input']!r})")
 
 
 def merge_entries(experiment: Entries, said: Entries) -> Entries:

@@ -26,6 +26,8 @@ def check_place(path: Path) -> None:
             raise UsageError(f"--out {path}: there is no folder {path.parent}")
         if not os.access(folder, os.W_OK):
             raise UsageError(f"--out {path}: cannot write to the folder {folder}")
+    except UsageError:
+        raise
     except (OSError, ValueError) as error:  # a name that is too long, or that holds a null character
         raise _refused(path, error) from None
 

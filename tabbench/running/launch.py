@@ -56,6 +56,8 @@ def make_launcher(
     """The executor of a name, with its settings and limits; ``memory`` is in GB."""
     if device not in ("auto", "cpu", "mps") and device.partition(":")[0] != "cuda":
         raise UsageError(f"Unknown device {device!r}. Available: auto, cpu, cuda, mps.")
+    if jobs is not None and jobs < 1:
+        raise UsageError(f"jobs={jobs}: give at least 1, or leave it out for one job per core")
     entry = registry.find("executor", executor)
     config = make_config(registry, entry, settings or {})
     limits = Limits(threads, device, timeout, None if memory is None else int(memory * 2**30))

@@ -108,7 +108,7 @@ def test_a_frame_is_understood_as_a_file_of_the_same_values(tmp_path: Path, regi
     [
         ({"time": "a", "folds": 3}, "--time and --folds cannot be combined"),
         ({"time": "a", "splits": 9}, "at most 8 windows"),
-        ({"seeds": 1_000_000_000}, "Bad entry 'seeds' in the experiment: Input should be less than or equal to 10000"),
+        ({"seeds": 1_000_000_000}, "Bad entry 'seeds' in the experiment: give at most 10000"),
         ({"task": "regresion"}, "Unknown task 'regresion'. Did you mean: regression?"),
         ({"drop": ["a"], "numeric": ["a"]}, "'a' is both dropped and used"),
     ],

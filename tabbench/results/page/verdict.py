@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean, median
 
 from tabbench.experiment.controls import untrained
 from tabbench.results.formats.grid import figure, unit_name
@@ -73,9 +73,10 @@ def _headline(methods: list[GainRow]) -> str:
     total = len(found) - verdicts["not estimable"]
     if not total:
         better = sum(1 for gain in found if gain.mean is not None and gain.mean > 0)
-        return (
-            f"No verdict yet: with one split there is no interval. Self-supervision scored better than raw features in "
-            f"{better} of {len(found)} comparisons."
+        return "No verdict yet: with one split there is no interval. Self-supervision " + (
+            f"scored better than raw features in {better} of {len(found)} comparisons."
+            if len(found) > 1
+            else f"{'scored' if better else 'did not score'} better than raw features in the one comparison."
         )
     helps, hurts = verdicts["helps"], verdicts["hurts"]
     if not helps and not hurts:
@@ -131,14 +132,16 @@ def _leader(table: ScoreTable, alike: SharedSettings) -> str:
     group = [row for row in table.rows if row.group == first.group]
     level = [row for row in group if row.average_rank == first.average_rank]
     name = name_of(first, alike)
-    who = name if len(level) == 1 else f"{len(level)} rows share it, {name} among them"
+    who = f"{name}, {_value(first, table)} among {len(group)} rows"
+    if len(level) > 1:
+        who = f"{_value(first, table)}, shared by {len(level)} of {len(group)} rows, including {name}"
     where = f" ({group_title(first.group)})" if len(table.groups) > 1 else ""
-    text = f"{_best(table)}{where}: {who}, {_value(first, table)} among {len(group)} rows"
+    text = f"{_best(table)}{where}: {who}"
     tied = sum(1 for row in group if row not in level and set(row.rank_group) & set(first.rank_group))
     it = "it" if len(level) == 1 else "them"
     others = f"{'one other row' if tied == 1 else f'{tied} other rows'} cannot be told apart from {it}"
     if not first.rank_group:
-        others = "too few results to tell rows apart"
+        others = "there are too few results to tell rows apart"
     elif not tied:
         others = f"no other row comes close to {it}"
     elif tied == len(group) - len(level):
@@ -207,6 +210,9 @@ def _deed(rows: Sequence[GainRow], tables: Sequence[str], found: Sequence[Gain])
         return f"is not shown to {verb}{what}" + (f" any{among}" if among else "")
     if not among:
         return f"{'improves' if summary.helped else 'hurts'}{what}"
+    if summary.helped == count:
+        every = "both" if count == 2 else f"all {count}"
+        return f"{verb}s{what} {every}{among.removeprefix(f' of {count}')}"
     hurts = f" and hurts{again} {summary.hurt}" if summary.hurt else ""
     return f"{verb}s{what} {summary.helped or 'none'}{among}{hurts}"
 
@@ -265,6 +271,7 @@ def _explained(cells: Sequence[tuple[GainRow, str, Gain]], gains: GainTable) -> 
     places = {(other.row.ssl, other.row.model, other.row.variant, other.row.group, other.row.budget): other
               for other in gains.rows if other.is_control}  # fmt: skip
     trained, before = [], []
+    tables = {name for _, name, _ in cells}
     for each, name, gain in cells:
         row = each.row
         start = places.get((untrained(row.ssl), row.model, row.variant, row.group, row.budget))
@@ -272,14 +279,17 @@ def _explained(cells: Sequence[tuple[GainRow, str, Gain]], gains: GainTable) -> 
         if cell and cell.to_none and cell.to_none.percent is not None and gain.percent is not None:
             trained.append(gain.percent)
             before.append(cell.to_none.percent)
-    if not trained or sum(trained) <= 0:
+    # Over several tables the median on both sides, as for the gain itself: one table with few errors decides the mean.
+    typical = median if len(tables) > 1 else fmean
+    if not trained or typical(trained) <= 0:
         return ""
-    share = sum(before) / sum(trained)
+    share = typical(before) / typical(trained)
     if share <= 0:
         return "; its untrained encoder explains none of the gain"
     if share >= 1:
-        # Over several models or tables the mean hides where training did help.
-        return f"; {'on average ' if len(trained) > 1 else ''}its untrained encoder is as good"
+        # Over several models or tables this hides where training did help.
+        where = "" if len(trained) == 1 else "in the median " if len(tables) > 1 else "on average "
+        return f"; {where}its untrained encoder does at least as well"
     return f"; its untrained encoder explains {100 * share:.0f} % of the gain"
 
 
