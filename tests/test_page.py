@@ -253,6 +253,12 @@ def test_settings_that_all_rows_share_are_told_once(tmp_path: Path) -> None:
     assert "All rows of a: dim=8." in page
 
 
+def test_every_note_on_a_table_is_on_the_page_once(tmp_path: Path) -> None:
+    page, _ = make_page(write_records(tmp_path, [{"ssl": "a", "notes": [f"note {number}." for number in range(7)]}]))
+    assert [page.count(f"note {number}.") for number in range(7)] == [1] * 7
+    assert "more note" not in page
+
+
 def test_curves_of_every_training_are_kept_and_thinned() -> None:
     told = {"ssl": {"loss": [float(i) for i in range(200)], "epochs": 200}, "model": {"train_loss": [2.0, 1.0]}}
     record = {"data": "d", "ssl": "a", "model": "m", "protocol": "frozen", "labels": "100%", "variant": "", "seed": 0}

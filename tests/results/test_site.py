@@ -52,7 +52,7 @@ def test_the_site_has_an_index_and_a_page_per_dataset_and_method(tmp_path: Path)
     assert "ours: 12 records" in index
     card = (out / "methods" / "tjepa.html").read_text(encoding="utf-8")
     assert "tabbench-ssl 1.0 (revision 3)" in card
-    assert "tjepa improves mlp on 2 of 2 tables; in the median comparison, the error is 25.6 % lower" in card
+    assert "tjepa improves mlp on both tables; in the median comparison, the error is 25.6 % lower" in card
 
 
 def test_every_link_leads_to_a_page_of_the_site_or_to_the_web_of_a_card(tmp_path: Path) -> None:

@@ -48,9 +48,10 @@ def score_notes(
 
 
 def board_notes(made: ScoreTable, settings: SharedSettings) -> list[str]:
-    """The notes below the main table of a page, which itself says what cells show and lists skipped pairs."""
+    """The notes below the main table of a page, which itself says what cells show, and has lists of skipped pairs and of
+    notes on datasets."""
     left_out = [item for item in made.left_out if {"key", "records"} & item.keys()]
-    return score_notes(replace(made, left_out=left_out), with_spread=False, settings=settings.notes())
+    return score_notes(replace(made, left_out=left_out, data_notes={}), with_spread=False, settings=settings.notes())
 
 
 def _ranks(made: ScoreTable) -> list[str]:

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -70,11 +71,12 @@ def section(anchor: str, title: str, body: str, lead: str = "", *, hidden: bool 
 
 
 def board_section(label: str, table: ScoreTable) -> str:
-    """The main table, plain and with all its notes, until the script draws it with shorter notes."""
+    """The main table, plain and with its notes, until the script draws it with shorter ones."""
+    plain = make_grid(replace(table, data_notes={}))  # these have a section of their own
     return (
         '<div id="controls" class="controls" role="group" aria-label="Choose what the table shows"></div>'
         '<p id="status" class="soft" role="status"></p>'
-        f'<div id="board" tabindex="0" role="region" aria-label="{escape(label)}">{to_html(make_grid(table))}</div>'
+        f'<div id="board" tabindex="0" role="region" aria-label="{escape(label)}">{to_html(plain)}</div>'
         '<p id="notes" class="notes"></p>'
         '<p class="soft" id="plain">Sorting, filters and charts need JavaScript. The rest of this page does not.</p>'
     )
