@@ -206,6 +206,31 @@ def test_a_comma_in_new_rows_means_what_it_meant_in_training(separator: str, tmp
         np.testing.assert_allclose(pipeline.predict(rows)["price"], every["price"].iloc[1:])
 
 
+def test_points_in_new_rows_mean_what_they_meant_in_training(tmp_path: Path) -> None:
+    """Whether or not the new file has a comma that tells."""
+    rng = np.random.default_rng(0)
+    rent, size = rng.integers(1000, 9999, 80), rng.integers(10, 90, 80)
+    frame = pd.DataFrame({"rent": rent, "size": size, "price": rent * 2.5 + 3.25 * size})
+    text = frame.assign(
+        rent=[f"{value / 1000:.3f}" for value in rent],
+        size=[f"{value},50" for value in size],
+        price=[f"{value:.2f}".replace(".", ",") for value in frame["price"]],
+    )
+    text.to_csv(tmp_path / "t.csv", index=False, sep=";")
+    pipeline = fit_file(tmp_path / "t.csv", "price", "linear")
+    pipeline.save(tmp_path / "p")
+    pipeline = load(tmp_path / "p")
+    whole, halves = text.assign(size="40"), text.assign(size="40,00")
+    for name, new in (("whole", whole), ("halves", halves), ("few", halves.assign(size=["40,0", *["40"] * 79]))):
+        new.to_csv(tmp_path / f"{name}.csv", index=False, sep=";")
+    found = {name: pipeline.predict(read_rows(tmp_path / f"{name}.csv", pipeline.reading)[0]) for name in
+             ("whole", "halves", "few")}  # fmt: skip
+    pd.testing.assert_frame_equal(found["whole"], found["halves"])
+    pd.testing.assert_frame_equal(found["few"], found["halves"])
+    rows, _ = read_rows(tmp_path / "whole.csv", pipeline.reading)
+    assert rows["rent"].tolist() == rent.tolist()
+
+
 def test_a_column_without_a_number_is_refused(sales: tuple[Path, pd.DataFrame], tmp_path: Path) -> None:
     path, frame = sales
     pipeline = fit_file(path, "price", "linear")

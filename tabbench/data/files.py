@@ -12,18 +12,28 @@ from typing import Any
 import pandas as pd
 
 from tabbench.contracts import LoadedData
-from tabbench.data.formats import COMPRESSIONS, FORMATS, Parsed, find_words, format_of, parse
-from tabbench.data.inference import MISSING_NUMBERS, MISSING_TEXT, Inferred, infer_columns, month_first_columns
+from tabbench.data.formats import COMPRESSIONS, FORMATS, Parsed, find_words, format_of, parse, read_words
+from tabbench.data.inference import (
+    DECIMAL_COMMA,
+    MISSING_NUMBERS,
+    MISSING_TEXT,
+    NUMBER_LIKE,
+    Inferred,
+    infer_columns,
+    means_thousands,
+    month_first_columns,
+    read_pointed,
+)
 from tabbench.data.reading import Reading, TaskName
 from tabbench.errors import DataError
 from tabbench.frames import categorical_columns, is_categorical, no_column, these
 
-READER_REVISION = 5
+READER_REVISION = 6
 """Increased when the same file would be read differently; tables read by older versions are then read again."""
 FEW_VALUES = 20
 """A target with at most this many distinct whole numbers holds classes."""
-NUMBER_LIKE = r"[^\w\s.,+-]?\s*[+-]?\d[\d.,]*\s*[^\w\s.,]?"
-"""A number with commas, a currency or a percent sign."""
+SURPRISES = ("as missing", "not with decimal commas", "as in the fitted table")
+"""How notes end that matter for rows whose columns are known."""
 AS_FILE_IS = Reading()
 
 
@@ -105,15 +115,26 @@ def understand_rows(parsed: Parsed, reading: Reading) -> list[str]:
         categorical=tuple(name for name in reading.categorical if name in named),
         numeric=tuple(name for name in reading.numeric if name in named),
     )
+    _take_words(parsed, reading.decimal_commas)
     texts = {name: parsed.frame[name] for name in present.numeric if is_categorical(parsed.frame[name])}
-    _tidy(parsed, present)
+    _tidy(parsed, present, known=True)
     for name, before in texts.items():
         after = parsed.frame[name]
         words = before[before.notna() & after.isna()].astype(str).str.strip()
         words = words[~words.str.lower().isin(MISSING_NUMBERS)]
         if len(words) and not after.notna().any():
             raise DataError(f"column {name!r} must hold numbers, but has {words.iloc[0][:40]!r}")
-    return [note for note in parsed.notes if note.endswith("as missing")]
+    return [note for note in parsed.notes if note.endswith(SURPRISES)]
+
+
+def _take_words(parsed: Parsed, names: Sequence[str]) -> None:
+    """Where a column is known to have decimal commas, 1.234 means 1234, though pandas has read it as 1.234."""
+    frame = parsed.frame
+    typed = [name for name in names if name in frame.columns and not is_categorical(frame[name])]
+    if typed and parsed.text:
+        raw = read_words(parsed, typed)
+        for name in typed:
+            frame[name] = raw[name].where(frame[name].notna())
 
 
 def understand(parsed: Parsed, target: str, reading: Reading, regression: str = "--task regression") -> LoadedData:
@@ -203,8 +224,11 @@ def _as_read(loaded: LoadedData) -> Reading:
     )
 
 
-def _tidy(parsed: Parsed, reading: Reading) -> tuple[Inferred, dict[str, pd.Series[Any]]]:
-    """Interpret text columns; returns what they are, and the words treated as missing."""
+def _tidy(parsed: Parsed, reading: Reading, known: bool = False) -> tuple[Inferred, dict[str, pd.Series[Any]]]:
+    """Interpret text columns; returns what they are, and the words treated as missing.
+
+    If ``known``, ``reading`` says what every column is.
+    """
     words = {} if parsed.text else _blank_words(parsed.frame)
     inferred = infer_columns(
         parsed.frame,
@@ -217,9 +241,46 @@ def _tidy(parsed: Parsed, reading: Reading) -> tuple[Inferred, dict[str, pd.Seri
     )
     parsed.notes += inferred.notes
     if parsed.text:
+        _read_points(parsed, reading, inferred, known)
         words = find_words(parsed)
     still_text = {name: rows for name, rows in words.items() if is_categorical(parsed.frame[name])}
     return inferred, still_text
+
+
+def _read_points(parsed: Parsed, reading: Reading, inferred: Inferred, known: bool) -> None:
+    """Where other columns have decimal commas, the points of 1.341 separate thousands, which pandas cannot know."""
+    frame = parsed.frame
+    if not inferred.decimal_commas:
+        return
+    left = [str(name) for name in frame if name not in (*reading.categorical, *inferred.decimal_commas)]
+    doubtful = [name for name in left if frame[name].dtype.kind == "f" and _has_thousandths(frame[name])]
+    if not doubtful:
+        return
+    raw = read_words(parsed, doubtful)
+    raw = pd.DataFrame({name: raw[name].str.strip().where(frame[name].notna()) for name in doubtful})
+    pointed = [name for name in doubtful if means_thousands(raw[name].dropna())]
+    if not pointed:
+        return
+    dotted = raw[pointed[0]][raw[pointed[0]].str.contains(".", regex=False, na=False)].iloc[0]
+    whole = dotted.replace(".", "")
+    if known:
+        parsed.notes.append(f"{these(pointed)}: {dotted} is read as such, not as {whole}, as in the fitted table")
+    elif parsed.separator == "," or not inferred.sure:
+        parsed.notes.append(f"{these(pointed)} read with decimal points, though other columns may have decimal commas")
+    else:
+        for name in pointed:
+            frame[name] = read_pointed(raw[name])
+        inferred.decimal_commas += pointed
+        parsed.notes.append(
+            f"{these(pointed)} read with points between thousands ({dotted} is {whole}): "
+            "other columns have decimal commas"
+        )
+
+
+def _has_thousandths(column: pd.Series[Any]) -> bool:
+    """Whether all numbers have at most three decimal places: a quick look before the words are read."""
+    values = column.dropna().to_numpy(dtype="float64") * 1000
+    return bool(len(values) and (abs(values - values.round()) <= 1e-9 * abs(values)).all())
 
 
 def _blank_words(frame: pd.DataFrame) -> dict[str, pd.Series[Any]]:
@@ -286,7 +347,12 @@ def _doubts(features: pd.DataFrame, categorical: Sequence[str]) -> list[str]:
             if len(distinct) > 10 and 0.9 < numbers.notna().mean() < 1:
                 dirty.append(f"{name!r} is text because of values such as {distinct[numbers.isna()].iloc[0]!r}")
             elif len(distinct) > 10 and numbers.isna().any() and distinct.str.fullmatch(NUMBER_LIKE).all():
-                dirty.append(f"{name!r} is text, though it looks like numbers: {distinct[numbers.isna()].iloc[0]!r}")
+                examples = [distinct[numbers.isna()].iloc[0]]
+                odd = distinct[~distinct.str.fullmatch(DECIMAL_COMMA)]
+                if 0 < len(odd) < len(distinct):  # 0.512 beside 0,5: what does a point mean?
+                    examples.append(odd.iloc[0])
+                told = " and ".join(map(repr, dict.fromkeys(examples)))
+                dirty.append(f"{name!r} is text, though it looks like numbers: {told}")
     if coded:
         listed = ",".join(coded[:8]) + (",..." if len(coded) > 8 else "")
         return [*dirty, f"read as numbers, though few values may mean categories (--categorical {listed})"]

@@ -37,12 +37,25 @@ MANY_NUMBERS = 10
 
 LEADING_ZERO = r"[+-]?0\d+"
 PLAIN = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
-GROUPING = "[,'\N{RIGHT SINGLE QUOTATION MARK}\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE} ]"
+GAPS = "'\N{RIGHT SINGLE QUOTATION MARK}\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE} "
+"""Signs that separate thousands and nothing else."""
+GROUPING = f"[,{GAPS}]"
 THOUSANDS = rf"([+-]?[1-9]\d{{0,2}}({GROUPING}\d{{3}})+(\.\d+)?|[+-]?\d{{1,3}}(\.\d+)?)"
-DECIMAL_COMMA = r"[+-]?(\d+|\d{1,3}(\.\d{3})+)(,\d+)?"
+POINTS = r"[+-]?[1-9]\d{0,2}(\.\d{3})+"
+"""Whole numbers with points between thousands."""
+DECIMAL_COMMA = (
+    r"[+-]?((\d+(,\d+)?|,\d+)([eE][+-]?\d+)?"
+    rf"|[1-9]\d{{0,2}}((\.\d{{3}})+|([{GAPS}]\d{{3}})+)(,\d+)?|\d{{1,3}}(\.\d{{3}})+,\d+)"
+)
+ANY_THOUSANDS = f"({THOUSANDS}|{PLAIN})"
+ANY_COMMA = f"({DECIMAL_COMMA}|{THOUSANDS})"
+SURE_COMMA = rf"(.*,(\d{{1,2}}|\d{{4,}})|[+-]?0?,\d+|.*[.{GAPS}]\d{{3}},\d+)"
+"""Texts of DECIMAL_COMMA whose comma cannot separate thousands."""
+NUMBER_LIKE = rf"[^\w\s.,+-]?\s*[+-]?\d[\d.,{GAPS}]*\s*[^\w\s.,]?"
+"""A number with commas or other separators, a currency or a percent sign."""
 ISO_DATE = r"\d{4}[-/]\d{1,2}[-/]\d{1,2}([T ]\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?\s?(Z|UTC|[+-]\d{2}:?\d{2})?)?"
 OTHER_DATE = (
-    r"(?P<first>\d{1,2})[./-](?P<second>\d{1,2})[./-](?P<year>\d{4})"
+    r"(?P<first>\d{1,2})[./-](?P<second>\d{1,2})(?:[./-](?P<year>\d{4})|[./](?P<short>\d{2}))"
     r"(?:,?[T ]\s*(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<seconds>\d{2}(?:\.\d+)?))?\s?(?P<half>[AaPp][Mm])?)?"
 )
 DURATION = (
@@ -51,6 +64,10 @@ DURATION = (
 )
 SAMPLE = 20
 MONTH_FIRST = "month before day"
+SHORT_YEARS = 1969
+"""The first of the hundred years that two digits can mean, as in POSIX."""
+DECIMAL, GROUPED, POINTED = "decimal comma", "thousands", "points"
+NOTATIONS = ("number", DECIMAL, GROUPED, POINTED)
 
 
 @dataclass
@@ -61,7 +78,9 @@ class Inferred:
     dates: list[str] = field(default_factory=list)
     """Columns that now count days."""
     decimal_commas: list[str] = field(default_factory=list)
-    """Columns in which 1,234 was read as 1.234."""
+    """Columns in which 1,234 was read as 1.234, or 1.234.567 as a whole number."""
+    sure: list[str] = field(default_factory=list)
+    """Those of them whose commas and points cannot mean anything else."""
     thousands: list[str] = field(default_factory=list)
     """Columns in which 1,234 was read as 1234."""
 
@@ -88,6 +107,7 @@ def infer_columns(
         thousands: columns in which it is known to mean 1234.
     """
     inferred = Inferred()
+    pointed: list[str] = []
     for name in [str(name) for name in frame.columns]:
         column = frame[name]
         if pd.api.types.is_datetime64_any_dtype(column.dtype) or pd.api.types.is_timedelta64_dtype(column.dtype):
@@ -99,34 +119,51 @@ def infer_columns(
         if name in as_they_are or not _is_text(column):
             continue
         codes, uniques = pd.factorize(column)
-        texts = pd.Series(uniques, dtype=object).astype(str).str.strip().astype("str")
-        grouped = name in thousands or (thousands_first and name not in decimal_commas)
-        found = _read_texts(texts, grouped, name in month_first)
-        if found is None and name in numeric:
-            found = (pd.to_numeric(texts, errors="coerce").to_numpy(dtype=np.float64), "number")
+        written = pd.Series(uniques, dtype=object).astype(str).str.strip().astype("str")
+        # Numbers of a typed file are numbers already: a whole number in their place fits every notation.
+        typed = np.array([_is_number(value) for value in uniques] if column.dtype == object else [], dtype=bool)
+        texts = written.mask(typed, "1") if typed.any() else written
+        known = DECIMAL if name in decimal_commas else GROUPED if name in thousands else ""
+        found = _read_texts(texts, known, thousands_first, name in month_first, name in numeric)
         if found is None:
             continue
         values, kind = found
+        if typed.any() and kind in NOTATIONS:
+            values = np.where(typed, [float(value) if _is_number(value) else np.nan for value in uniques], values)
         rows = np.bincount(codes[codes >= 0], minlength=len(values))
-        if np.isnan(values).any() and name not in numeric and not _are_stray(texts, values, rows, column):
+        if np.isnan(values).any() and name not in numeric and not _are_stray(written, values, rows, column):
             continue
         frame[name] = pd.Series(np.append(values, np.nan)[codes], index=column.index)
-        inferred.notes += _note_strays(name, texts, values, rows)
+        inferred.notes += _note_strays(name, written, values, rows)
         if kind == "date":
             inferred.dates.append(name)
             inferred.notes.append(_date_note(name))
         elif kind.startswith("date, "):
             inferred.dates.append(name)
             inferred.notes.append(_date_note(name, kind.removeprefix("date, ")))
+            if _have_short_years(texts):
+                inferred.notes.append(f"years of two digits in {name!r} read as {SHORT_YEARS} to {SHORT_YEARS + 99}")
         elif kind == "duration":
             inferred.notes.append(_duration_note(name))
-        inferred.thousands += [name] if kind == "thousands" else []
-        inferred.decimal_commas += [name] if kind == "decimal comma" else []
+        elif kind == "number" and known == DECIMAL:
+            inferred.notes.append(f"{name!r} read with decimal points here, not with decimal commas")
+        if kind in (DECIMAL, POINTED):
+            inferred.decimal_commas.append(name)
+            inferred.sure += [name] if kind == POINTED or texts.str.fullmatch(SURE_COMMA).any() else []
+        inferred.thousands += [name] if kind == GROUPED else []
+        pointed += [name] if kind == POINTED else []
+    commas = [name for name in inferred.decimal_commas if name not in pointed]
     if inferred.thousands:
         inferred.notes.append(f"{these(inferred.thousands)} read with thousands separators")
-    if inferred.decimal_commas:
-        inferred.notes.append(f"{these(inferred.decimal_commas)} read with decimal commas")
+    if commas:
+        inferred.notes.append(f"{these(commas)} read with decimal commas")
+    if pointed:
+        inferred.notes.append(f"{these(pointed)} read with points between thousands")
     return inferred
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
 def _is_text(column: pd.Series[Any]) -> bool:
@@ -137,18 +174,32 @@ def _is_text(column: pd.Series[Any]) -> bool:
     )
 
 
-def _read_texts(texts: pd.Series[Any], thousands_first: bool, month_first: bool) -> tuple[Numbers, str] | None:
-    """Numbers for distinct texts, NaN where there is none, and their notation; None if hardly any is a number."""
-    sample = texts.iloc[np.linspace(0, len(texts) - 1, min(SAMPLE, len(texts))).astype(int)] if len(texts) else texts
+def _read_texts(
+    texts: pd.Series[Any], known: str, thousands_first: bool, month_first: bool, declared: bool
+) -> tuple[Numbers, str] | None:
+    """Numbers for distinct texts, NaN where there is none, and their notation; None if hardly any is a number.
+
+    Args:
+        texts: the distinct texts.
+        known: the notation of the numbers, if it is known; nothing else is then tried.
+        thousands_first: 1,234 means 1234 where nothing says otherwise.
+        month_first: 01/02/2020 is the second of January.
+        declared: the column must hold numbers, however few of its texts are any.
+    """
+    if known == DECIMAL:
+        return _read_as_decimal_commas(texts)
+    if known:
+        return _parse_thousands(texts), GROUPED
     readers: list[tuple[Callable[[pd.Series[Any]], tuple[Numbers, str] | None], str]] = [
         (_read_plain, PLAIN),
         (_read_iso_dates, ISO_DATE),
         (partial(_read_other_dates, month_first=month_first), OTHER_DATE),
         (_read_durations, DURATION),
     ]
-    with_commas = (_read_decimal_commas, DECIMAL_COMMA), (_read_thousands, THOUSANDS)
+    with_commas = (_read_decimal_commas, DECIMAL_COMMA), (_read_thousands, ANY_THOUSANDS)
     # The first reading wins where both fit, as for 1,234; 1,5 and 0,512 cannot mean thousands.
     readers[1:1] = with_commas[::-1] if thousands_first else with_commas
+    sample = texts.iloc[np.linspace(0, len(texts) - 1, min(SAMPLE, len(texts))).astype(int)] if len(texts) else texts
     for read, pattern in readers:
         # A look at a few values settles most columns.
         if sample.str.fullmatch(pattern).mean() < 0.5:
@@ -156,12 +207,31 @@ def _read_texts(texts: pd.Series[Any], thousands_first: bool, month_first: bool)
         found = read(texts)
         if found is not None and np.isfinite(found[0]).any():
             return found
-    return None
+    return _read_declared(texts, thousands_first, month_first) if declared else None
+
+
+def _read_declared(texts: pd.Series[Any], thousands_first: bool, month_first: bool) -> tuple[Numbers, str]:
+    """The notation that reads the most texts; the first of equals."""
+    found: list[tuple[Numbers, str] | None] = [
+        (pd.to_numeric(texts, errors="coerce").to_numpy(dtype=np.float64), "number"),
+        (_parse_decimal_commas(texts), DECIMAL),
+        (_parse_thousands(texts), GROUPED),
+        _read_iso_dates(texts),
+        _read_other_dates(texts, month_first),
+        _read_durations(texts),
+    ]
+    if thousands_first:
+        found[1:3] = found[2:0:-1]
+    return max((each for each in found if each is not None), key=lambda each: int(np.isfinite(each[0]).sum()))
 
 
 def _read_plain(texts: pd.Series[Any]) -> tuple[Numbers, str] | None:
-    numbers = pd.to_numeric(texts.where(texts.str.fullmatch(PLAIN)), errors="coerce").to_numpy(dtype=np.float64)
+    fits = texts.str.fullmatch(PLAIN)
+    numbers = pd.to_numeric(texts.where(fits), errors="coerce").to_numpy(dtype=np.float64)
     if np.isnan(numbers).sum() > max(FEW_STRAY_WORDS, 0.5 * len(numbers)):
+        return None
+    # Whole numbers say nothing of the notation of the rest: 12,5 among them is no stray word.
+    if texts[~fits].str.fullmatch(ANY_COMMA).any():
         return None
     # A code such as 0451 is a name made of digits.
     return None if texts.str.fullmatch(LEADING_ZERO).any() else (numbers, "number")
@@ -170,12 +240,26 @@ def _read_plain(texts: pd.Series[Any]) -> tuple[Numbers, str] | None:
 def _read_decimal_commas(texts: pd.Series[Any]) -> tuple[Numbers, str] | None:
     """1.234,5; a comma before exactly three digits everywhere may separate thousands, if no number starts with 0."""
     fits = texts.str.fullmatch(DECIMAL_COMMA)
-    if not texts.str.contains(",", regex=False).any():
+    has_comma = texts[fits].str.contains(",", regex=False).any()
+    if not has_comma and not texts.str.fullmatch(rf"{POINTS}\.\d{{3}}").any():  # 1.234.567 needs no comma
         return None
     if texts[~fits].str.fullmatch(THOUSANDS).any():  # such as 1,234,567
         return None
-    plain = texts.where(fits).str.replace(".", "", regex=False).str.replace(",", ".", regex=False)
-    return pd.to_numeric(plain, errors="coerce").to_numpy(dtype=np.float64), "decimal comma"
+    return _parse_decimal_commas(texts), DECIMAL if has_comma else POINTED
+
+
+def _read_as_decimal_commas(texts: pd.Series[Any]) -> tuple[Numbers, str]:
+    """Texts of a column that is known to have decimal commas; without any, 0.5 or 40.25 says that it has points."""
+    others = texts[~texts.str.fullmatch(DECIMAL_COMMA)]
+    if others.str.fullmatch(PLAIN).any() and not texts.str.contains(",", regex=False).any():
+        plain = texts.where(texts.str.fullmatch(PLAIN))
+        return pd.to_numeric(plain, errors="coerce").to_numpy(dtype=np.float64), "number"
+    return _parse_decimal_commas(texts), DECIMAL
+
+
+def _parse_decimal_commas(texts: pd.Series[Any]) -> Numbers:
+    plain = texts.where(texts.str.fullmatch(DECIMAL_COMMA)).str.replace(f"[.{GAPS}]", "", regex=True)
+    return pd.to_numeric(plain.str.replace(",", ".", regex=False), errors="coerce").to_numpy(dtype=np.float64)
 
 
 def _read_thousands(texts: pd.Series[Any]) -> tuple[Numbers, str] | None:
@@ -184,8 +268,24 @@ def _read_thousands(texts: pd.Series[Any]) -> tuple[Numbers, str] | None:
         return None
     if texts[~fits].str.fullmatch(DECIMAL_COMMA).any():  # such as 1,5
         return None
+    return _parse_thousands(texts), GROUPED
+
+
+def _parse_thousands(texts: pd.Series[Any]) -> Numbers:
+    fits = texts.str.fullmatch(ANY_THOUSANDS)
     plain = texts.where(fits).str.replace(GROUPING, "", regex=True)
-    return pd.to_numeric(plain, errors="coerce").to_numpy(dtype=np.float64), "thousands"
+    return pd.to_numeric(plain, errors="coerce").to_numpy(dtype=np.float64)
+
+
+def means_thousands(words: pd.Series[Any]) -> bool:
+    """Whether every number with a point, and there is one, could have points between thousands, as 1.341 has."""
+    dotted = words[words.str.contains(".", regex=False)]
+    return bool(len(dotted) and dotted.str.fullmatch(POINTS).all() and words.str.fullmatch(DECIMAL_COMMA).all())
+
+
+def read_pointed(words: pd.Series[Any]) -> Numbers:
+    """1.341 as 1341; NaN for missing words."""
+    return _parse_decimal_commas(words.astype("str"))
 
 
 def _read_iso_dates(texts: pd.Series[Any]) -> tuple[Numbers, str] | None:
@@ -206,9 +306,10 @@ def _read_other_dates(texts: pd.Series[Any], month_first: bool) -> tuple[Numbers
     ``month_first`` decides where both are possible.
     """
     parts = texts.where(texts.str.fullmatch(OTHER_DATE)).str.extract(OTHER_DATE)
-    if parts["year"].isna().all():
+    if parts["first"].isna().all():
         return None
     number = {name: pd.to_numeric(parts[name], errors="coerce") for name in parts.columns if name != "half"}
+    year = number["year"].fillna(SHORT_YEARS + (number["short"] - SHORT_YEARS) % 100)
     if not (number["first"] > 12).any():
         month_first = month_first or bool((number["second"] > 12).any())
     elif not (number["second"] > 12).any():
@@ -219,7 +320,7 @@ def _read_other_dates(texts: pd.Series[Any], month_first: bool) -> tuple[Numbers
     dates = pd.to_datetime(
         pd.DataFrame(
             {
-                "year": number["year"],
+                "year": year,
                 "month": number["first" if month_first else "second"],
                 "day": number["second" if month_first else "first"],
             }
@@ -279,6 +380,10 @@ def _note_strays(name: str, texts: pd.Series[Any], values: Numbers, rows: NDArra
     if len(strays) > FEW_STRAY_WORDS:
         return [f"{rows[strays].sum():,} value(s) of {name!r} are not numbers: treated as missing"]
     return [f"{rows[place]:,} value(s) {texts.iloc[place]!r} of {name!r} are treated as missing" for place in strays]
+
+
+def _have_short_years(texts: pd.Series[Any]) -> bool:
+    return bool(texts.str.fullmatch(OTHER_DATE).any() and texts.str.extract(OTHER_DATE)["short"].notna().any())
 
 
 def month_first_columns(names: Iterable[str], notes: Collection[str]) -> tuple[str, ...]:

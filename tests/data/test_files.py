@@ -13,7 +13,7 @@ import pytest
 
 from tabbench import DataError, LoadedData, UsageError
 from tabbench.data.cleaning import clean
-from tabbench.data.files import AS_FILE_IS, infer_task, read_file
+from tabbench.data.files import AS_FILE_IS, infer_task, read_file, read_rows
 from tabbench.data.reading import Reading
 
 ROWS = 60
@@ -360,6 +360,132 @@ def test_decimal_commas_are_read_in_every_kind_of_file(suffix: str, tmp_path: Pa
     assert loaded.notes[:2] == (
         "'amount' read with thousands separators",
         "'price', 'mixed' read with decimal commas",
+    )
+
+
+@pytest.mark.parametrize("name", ["semicolon.csv", "t.csv", "tabs.tsv", "t.parquet", "t.xlsx"])
+@pytest.mark.parametrize("every", [2, 5, 20, 59])
+def test_few_decimal_commas_among_whole_numbers_are_numbers(name: str, every: int, tmp_path: Path) -> None:
+    loaded = read_column(tmp_path, [f"{i},5" if i % every == 0 else str(i) for i in range(ROWS)], name=name)
+    assert loaded.frame["a"].tolist() == [i + 0.5 if i % every == 0 else i for i in range(ROWS)]
+    assert loaded.decimal_commas == ("a",)
+
+
+@pytest.mark.parametrize("name", ["t.csv", "tabs.tsv", "t.parquet"])
+def test_few_separators_of_thousands_among_whole_numbers_are_numbers(name: str, tmp_path: Path) -> None:
+    loaded = read_column(tmp_path, [f"{i + 1},000" if i % 7 == 0 else str(i * 50) for i in range(ROWS)], name=name)
+    assert loaded.frame["a"].tolist() == [(i + 1) * 1000 if i % 7 == 0 else i * 50 for i in range(ROWS)]
+    assert loaded.thousands == ("a",)
+
+
+def test_typed_numbers_beside_text_keep_their_values(tmp_path: Path) -> None:
+    mixed: list[object] = [1.341, 900, *(f"{i},5" for i in range(30))]
+    loaded = read_column(tmp_path, mixed, name="t.xlsx")
+    assert loaded.frame["a"].tolist()[:4] == [1.341, 900, 0.5, 1.5]
+
+
+@pytest.mark.parametrize(
+    "text, number",
+    [
+        ("1 234,56", 1234.56),
+        ("1'234,50", 1234.5),
+        ("1\u202f234,5", 1234.5),
+        ("3.111.238", 3111238),
+        (",5", 0.5),
+        ("-,5", -0.5),
+        ("1.234,5", 1234.5),
+        ("1,5e3", 1500),
+    ],
+)
+def test_notations_of_numbers_with_decimal_commas(text: str, number: float, tmp_path: Path) -> None:
+    loaded = read_column(tmp_path, [text, *(f"{i},25" for i in range(39))], name="semicolon.csv")
+    assert loaded.frame["a"].tolist()[:3] == [number, 0.25, 1.25]
+
+
+def test_two_groups_of_thousands_need_no_comma(tmp_path: Path) -> None:
+    values = [*(f"3.{i + 100}.238" for i in range(30)), "505.404", "12"]
+    loaded = read_column(tmp_path, values, name="semicolon.csv")
+    assert loaded.frame["a"].tolist()[29:] == [3129238, 505404, 12]
+    assert "'a' read with points between thousands" in loaded.notes
+    assert loaded.decimal_commas == ("a",), "in new rows, 505.404 means the same"
+
+
+def test_a_zero_before_the_point_is_no_thousand(tmp_path: Path) -> None:
+    values = ["0.512", *(f"{i},25" for i in range(39))]
+    loaded = read_column(tmp_path, values, name="semicolon.csv")
+    assert loaded.frame["a"].tolist()[0] == "0.512"
+    assert "'a' is text, though it looks like numbers: '0,25' and '0.512'" in loaded.notes
+
+
+def write_rents(path: Path, rents: Sequence[str], sizes: Sequence[str], separator: str = ";") -> Path:
+    rows = [separator.join([rent, f'"{sizes[i]}"', "pq"[i % 2]]) for i, rent in enumerate(rents)]
+    path.write_text("\n".join([separator.join(["rent", "size", "y"]), *rows]), encoding="utf-8")
+    return path
+
+
+SIZES = [f"{i},{i % 9 + 1}" for i in range(40)]
+
+
+def test_points_separate_thousands_where_other_columns_have_decimal_commas(tmp_path: Path) -> None:
+    """pandas reads 1.341 as a number, though it means 1341 in such a file."""
+    rents = ["?", "900", *(f"{i + 1}.341" for i in range(38))]
+    loaded = read_file(write_rents(tmp_path / "t.csv", rents, SIZES), "y")
+    assert loaded.frame["rent"].tolist()[1:4] == [900, 1341, 2341]
+    assert loaded.decimal_commas == ("size", "rent")
+    assert (
+        "'rent' read with points between thousands (1.341 is 1341): other columns have decimal commas" in loaded.notes
+    )
+    whole = read_file(write_rents(tmp_path / "t.csv", [f"{i + 1}.000" for i in range(40)], SIZES), "y")
+    assert whole.frame["rent"].tolist()[:2] == [1000, 2000]
+
+
+def test_points_that_can_be_decimal_stay_decimal(tmp_path: Path) -> None:
+    for other in ("12.5", "0.512", "1234.500"):
+        rents = [other, *(f"{i + 1}.341" for i in range(39))]
+        loaded = read_file(write_rents(tmp_path / "t.csv", rents, SIZES), "y")
+        assert loaded.frame["rent"].tolist()[:2] == [float(other), 1.341]
+    rents = [f"{i + 1}.341" for i in range(40)]
+    doubt = "'rent' read with decimal points, though other columns may have decimal commas"
+    for sizes, separator in ((SIZES, ","), ([f"{i + 1},234" for i in range(40)], ";")):
+        loaded = read_file(write_rents(tmp_path / "t.csv", rents, sizes, separator), "y")
+        assert loaded.frame["rent"].tolist()[:2] == [1.341, 2.341]
+        assert doubt in loaded.notes
+
+
+def test_unlabelled_rows_are_read_as_the_table(tmp_path: Path) -> None:
+    path = write_rents(tmp_path / "t.csv", [f"{i + 1}.341" for i in range(40)], SIZES)
+    more = write_rents(tmp_path / "more.csv", ["1.341", "900", "12"], ["40", "1.234", "?"])
+    loaded = read_file(path, "y", Reading(unlabelled=str(more)))
+    assert loaded.unlabelled is not None
+    assert loaded.unlabelled["rent"].tolist() == [1341, 900, 12]
+    assert loaded.unlabelled["size"].tolist()[:2] == [40, 1234]
+    assert np.isnan(loaded.unlabelled["size"][2])
+
+
+def test_rows_of_a_known_column_mean_the_same_however_few_of_them_are_numbers(tmp_path: Path) -> None:
+    reading = Reading(numeric=("rent", "size"), decimal_commas=("size",))
+    rows, notes = read_rows(write_rents(tmp_path / "t.csv", ["1"] * 4, ["1.234,5", "abc", "def", "20"]), reading)
+    assert rows["size"].tolist()[::3] == [1234.5, 20]
+    assert notes == [f"1 value(s) {word!r} of 'size' are treated as missing" for word in ("abc", "def")]
+    rows, notes = read_rows(write_rents(tmp_path / "t.csv", ["1"] * 3, ["40.5", "12.345", "0.5"], ","), reading)
+    assert rows["size"].tolist() == [40.5, 12.345, 0.5]
+    assert notes == ["'size' read with decimal points here, not with decimal commas"]
+    rows, notes = read_rows(write_rents(tmp_path / "t.csv", ["1.341", "2.500"], ["40,5", "12,5"]), reading)
+    assert rows["rent"].tolist() == [1.341, 2.5]
+    assert notes == ["'rent': 1.341 is read as such, not as 1341, as in the fitted table"]
+
+
+def test_dates_with_years_of_two_digits(tmp_path: Path) -> None:
+    loaded = read_column(tmp_path, [f"{day:02d}.01.20" for day in range(1, 31)])
+    assert loaded.frame["a"].tolist()[0] == (pd.Timestamp("2020-01-01") - pd.Timestamp(0)).days
+    assert loaded.notes[:2] == (
+        "'a' is a date (day before month): read as days since 1970",
+        "years of two digits in 'a' read as 1969 to 2068",
+    )
+    born = read_column(tmp_path, [f"1/{day}/70" for day in range(1, 31)])
+    assert born.frame["a"].tolist()[:3] == [0, 1, 2]
+    assert not is_number(read_column(tmp_path, [f"{i % 12 + 1}-{i % 28 + 1}-20" for i in range(ROWS)])), (
+        "20-01-31 may start with the year"
     )
 
 
