@@ -23,7 +23,7 @@ from tabbench.results.gains import gains_of
 from tabbench.results.merge import Merged, merge_results
 from tabbench.results.page import CHARTS, MORE
 from tabbench.results.page.document import board_section, chart, document, section
-from tabbench.results.page.evidence import environment_section, rows_section
+from tabbench.results.page.evidence import environment_section, notes_section, rows_section
 from tabbench.results.page.history import learning_curves
 from tabbench.results.page.verdict import make_verdict
 from tabbench.results.page.views import PageData, dataset_counts, label_worth, make_view
@@ -149,7 +149,7 @@ def _index(
     body = (
         f'<h1>Leaderboard</h1><p class="soft">{escape(verdict.headline)}</p>'
         + section("ranking", "Ranking", _ranking(table, data, links["method"]), RATING)
-        + section("table", "All rows", board_section("Main table", table))
+        + section("table", "All rows", board_section("Main table", table) + notes_section(table.data_notes))
         + _charts(("gains", "difference", "wins", "time"))
         + section("methods", "Methods", f'<ul class="cards">{cards}</ul>')
         + section("datasets", "Datasets", f'<ul class="cards">{sets}</ul>')
@@ -205,7 +205,7 @@ def _dataset_page(name: str, selection: Selection) -> str:
     counts = data_facts(table, name)
     body = (
         f'<h1>{escape(name)}</h1><ul class="facts">{counts}</ul>'
-        + section("table", "All rows", board_section(f"Rows on {name}", table))
+        + section("table", "All rows", board_section(f"Rows on {name}", table) + notes_section(table.data_notes))
         + _charts(("scores", "gains", "labels", "curves"))
         + section("rows", "How to reproduce each row", rows_section(table, selection.records, []))
     )
@@ -233,7 +233,7 @@ def _method_page(name: str, selection: Selection, card: str) -> str:
     told = "".join(f"<li>{escape(text)}</li>" for text in [*verdict.sentences[1:], *verdict.more])
     body = (
         f'<h1>{escape(name)}</h1>{card}<ul class="verdict">{told}</ul>'
-        + section("table", "All rows", board_section(f"Rows of {name}", table))
+        + section("table", "All rows", board_section(f"Rows of {name}", table) + notes_section(table.data_notes))
         + _charts(("gains", "scores", "labels", "curves"))
         + section("rows", "How to reproduce each row", rows_section(table, selection.records, []))
         + section("environment", "Machines and versions", environment_section(selection.records))

@@ -48,8 +48,8 @@ def score_notes(
 
 
 def board_notes(made: ScoreTable, settings: SharedSettings) -> list[str]:
-    """The notes below the main table of a page, which itself says what cells show, and has lists of skipped pairs and of
-    notes on datasets."""
+    """The notes below the main table of a page, which itself says what cells show, and lists skipped pairs and notes on
+    datasets."""
     left_out = [item for item in made.left_out if {"key", "records"} & item.keys()]
     return score_notes(replace(made, left_out=left_out, data_notes={}), with_spread=False, settings=settings.notes())
 
