@@ -38,6 +38,41 @@ def test_a_file_is_embedded_and_the_encoder_can_be_used_again(file: Path) -> Non
     np.testing.assert_array_equal(two.to_numpy(), one.reshape(60, -1))
 
 
+def test_new_rows_are_read_as_the_file_that_the_encoder_was_trained_on(tmp_path: Path) -> None:
+    """A comma, a point and a date mean the same in rows that do not tell on their own."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({
+        "rent": [f"{value / 1000:.3f}" for value in rng.integers(1000, 9999, 60)],
+        "size": [f"{value},{value % 9 + 1}" for value in rng.integers(10, 90, 60)],
+        "pay": [f"{value:,}" for value in rng.integers(1_000_000, 9_999_999, 60)],
+        "day": pd.date_range("2020-01-01", periods=60).strftime("%m/%d/%Y"),
+    })  # fmt: skip
+    frame.loc[:2, "size"], frame.loc[:2, "pay"] = "1,500", "1,234"
+    frame.to_csv(tmp_path / "mine.csv", index=False, sep=";")
+    common = ("--ssl", "projection", "--plugin", TOYS)
+    first = tabbench("embed", tmp_path / "mine.csv", *common, "--out", tmp_path / "one.npy", "--save", tmp_path / "enc")
+    assert first.returncode == 0, first.stderr
+    assert "note: 'size' read with decimal commas\n" in first.stderr
+    assert "note: 'pay' read with thousands separators\n" in first.stderr
+    for separator in (";", ","):
+        frame.iloc[:3].to_csv(tmp_path / "few.csv", index=False, sep=separator)
+        few = tabbench(
+            "embed", tmp_path / "few.csv", *common, "--encoder", tmp_path / "enc", "--out", tmp_path / "two.npy"
+        )
+        assert few.returncode == 0, few.stderr
+        np.testing.assert_allclose(np.load(tmp_path / "two.npy"), np.load(tmp_path / "one.npy")[:3], rtol=1e-5)
+    frame.iloc[:3].assign(size=["1,5", "unknown", "2"]).to_csv(tmp_path / "few.csv", index=False)
+    told = tabbench(
+        "embed", tmp_path / "few.csv", *common, "--encoder", tmp_path / "enc", "--out", tmp_path / "two.npy"
+    )
+    assert told.stderr == "note: 1 value(s) 'unknown' of 'size' are treated as missing\n"
+    (tmp_path / "enc" / "reading.json").write_text("[]")
+    damaged = tabbench(
+        "embed", tmp_path / "few.csv", *common, "--encoder", tmp_path / "enc", "--out", tmp_path / "two.npy"
+    )
+    assert damaged.stderr == f"tabbench: --encoder {tmp_path / 'enc'}: its reading.json is damaged\n"
+
+
 @pytest.mark.parametrize("ending", [".npy", ".parquet", ".csv"])
 def test_rows_are_written_in_parts_that_memory_bounds(
     ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -13,6 +13,7 @@ from tabbench.errors import DataError, UsageError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from tabbench.data.reading import Reading
 
 WRITERS = (".parquet", ".csv", ".npy")
 
@@ -68,23 +69,28 @@ def embed(
         from tabbench.running.stored_encoder import check_encoder
 
         check_encoder(encoder, choice.entry, registry)
-    frame = _read(file)
-    from tabbench.running.embedding import write_representation
+    from tabbench.data.reading import Reading
+    from tabbench.running.embedding import load_reading, save_reading, write_representation
     from tabbench.running.resources import pick_device
     from tabbench.running.stored_encoder import load_encoder, refusing
 
     chosen = pick_device(device)
     if encoder is not None:
         method = load_encoder(encoder, choice.entry, registry, chosen)
+        reading = load_reading(encoder, method.schema)
+        frame = _read_more(file, reading)
     else:
+        kinds = split_names(categorical or "")
+        frame, reading = _read(file, Reading(categorical=tuple(kinds)))
         method_class = registry.load(choice.entry)
         method = method_class(method_class.Config.resolve(choice.config, choice.name))
-        frame, kinds = _worth_having(frame, split_names(categorical or ""))
+        frame, kinds = _worth_having(frame, kinds)
         _pretrain(method, frame, seed, chosen, kinds)
     saved = ""
     try:
         if save is not None:
             method.save(save)
+            save_reading(save, reading)
             saved = f"; the encoder is in {save}"
         if encoder is None:
             shape = write_representation(method, frame, out)
@@ -110,17 +116,37 @@ def _check_writable(option: str, folder: Path) -> None:
         raise UsageError(f"{option} {folder}: cannot write to {place}")
 
 
-def _read(reference: str) -> Any:
-    """The columns of a file, without the target if there is one."""
-    from tabbench.data.files import read_table, split_reference
+def _read(reference: str, reading: "Reading") -> "tuple[pd.DataFrame, Reading]":
+    """The columns of a file, without the target if there is one, and how to read more such rows."""
+    from tabbench.data.files import read_features, split_reference
 
     path, target = split_reference(reference)
-    frame = read_table(Path(path).expanduser())
+    frame, notes, found = read_features(Path(path).expanduser(), reading)
+    _tell(notes)
+    return _without(path, target, frame), found
+
+
+def _read_more(reference: str, reading: "Reading") -> "pd.DataFrame":
+    """Rows for a stored encoder."""
+    from tabbench.data.files import read_rows, split_reference
+
+    path, target = split_reference(reference)
+    frame, notes = read_rows(Path(path).expanduser(), reading)
+    _tell(notes)
+    return _without(path, target, frame)
+
+
+def _without(path: str, target: str, frame: "pd.DataFrame") -> "pd.DataFrame":
     if target and target not in frame.columns:
         raise DataError(f"{path} has no column {target!r}")
     if len(frame) == 0:
         raise DataError(f"{path}: the table has columns, but no rows")
     return frame.drop(columns=target) if target else frame
+
+
+def _tell(notes: list[str]) -> None:
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr)
 
 
 def _worth_having(frame: "pd.DataFrame", categorical: list[str]) -> "tuple[pd.DataFrame, list[str]]":
@@ -133,8 +159,7 @@ def _worth_having(frame: "pd.DataFrame", categorical: list[str]) -> "tuple[pd.Da
             raise no_column("column", name, frame.columns)
     kinds = {*categorical_columns(frame), *categorical}
     columns, notes = clean_features(frame, kinds)
-    for note in notes:
-        print(f"note: {note}", file=sys.stderr)
+    _tell(notes)
     return frame[list(columns)], [name for name in columns if name in kinds]
 
 

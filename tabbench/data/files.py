@@ -89,7 +89,7 @@ def read_file(path: Path, target: str, reading: Reading = AS_FILE_IS) -> LoadedD
     return replace(loaded, source=f"file {path.name}", unlabelled=second)
 
 
-def read_table(path: Path, reading: Reading = AS_FILE_IS) -> pd.DataFrame:
+def read_table(path: Path, reading: Reading) -> pd.DataFrame:
     """All columns of a file, without a target. Kinds given in ``reading`` are used as given."""
     return read_rows(path, reading)[0]
 
@@ -105,6 +105,28 @@ def read_rows(path: Path, reading: Reading) -> tuple[pd.DataFrame, list[str]]:
         return parsed.frame, understand_rows(parsed, reading)
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
+
+
+def read_features(path: Path, reading: Reading) -> tuple[pd.DataFrame, list[str], Reading]:
+    """All columns of a file without a target, what the user should know of them, and how to read more such rows.
+
+    Raises:
+        DataError: on one line, with the name of the file.
+    """
+    try:
+        parsed = parse(path, read_bytes(path))
+        parsed.frame.columns = parsed.frame.columns.map(str)
+        inferred, words = _tidy(parsed, reading)
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
+    frame, notes = parsed.frame, [*parsed.notes, *_note_words(words)]
+    found = replace(
+        reading,
+        month_first=month_first_columns(map(str, frame.columns), notes),
+        decimal_commas=tuple(inferred.decimal_commas),
+        thousands=tuple(inferred.thousands),
+    )
+    return frame, notes, found
 
 
 def understand_rows(parsed: Parsed, reading: Reading) -> list[str]:
@@ -143,6 +165,7 @@ def understand(parsed: Parsed, target: str, reading: Reading, regression: str = 
     ``regression`` is how the user says that a target of few whole numbers is a number.
     """
     parsed.frame.columns = parsed.frame.columns.map(str)
+    _refuse_one_column(parsed, target)
     _check_names(parsed.frame, target, reading)
     if reading.drop:
         parsed.frame = parsed.frame.drop(columns=list(reading.drop))
@@ -198,6 +221,15 @@ def read_bytes(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise DataError(f"cannot be read ({error.strerror})") from None
+
+
+def _refuse_one_column(parsed: Parsed, target: str) -> None:
+    """Say why a file may seem to have a single column, if that is not the target."""
+    names = parsed.frame.columns
+    if parsed.text and len(names) == 1 and target not in names:
+        signs = "tabs" if parsed.separator == "\t" else ", ; or tab"
+        missing = no_column("column", target, names)
+        raise DataError(f"{missing} Only one column was found: fields must be separated by {signs}")
 
 
 def _check_names(frame: pd.DataFrame, target: str, reading: Reading) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tabbench.data.reading import Reading
 from tabbench.errors import UsageError
 from tabbench.frames import to_table
+from tabbench.values import Schema
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,6 +27,38 @@ PART_BYTES = 1 << 26
 """Bytes of the representation held at a time; a part is also a row group of a parquet file."""
 FIRST_ROWS = 256
 """Rows of the first part, which shows how much memory a row takes."""
+READING = "reading.json"
+"""How the file was read that an encoder was trained on: a file in the encoder's folder."""
+NOTATIONS = ("month_first", "decimal_commas", "thousands")
+
+
+def save_reading(folder: Path, reading: Reading) -> None:
+    """Keep what dates and commas mean beside an encoder, so that they mean the same in other files."""
+    about = {name: list(getattr(reading, name)) for name in NOTATIONS}
+    (folder / READING).write_text(json.dumps(about, indent=1), encoding="utf-8")
+
+
+def load_reading(folder: Path, schema: Schema) -> Reading:
+    """How to read rows for the encoder in ``folder``; those of benchmarks have no such file beside them.
+
+    Raises:
+        UsageError: the file is damaged.
+    """
+    from tabbench.results.files import read_json
+
+    about: Any = {}
+    if (folder / READING).exists():
+        try:
+            about = read_json(folder / READING)
+            known = all(isinstance(name, str) for each in NOTATIONS for name in about.get(each, ()))
+        except (OSError, ValueError, TypeError, AttributeError):
+            known = False
+        if not known:
+            raise UsageError(f"--encoder {folder}: its {READING} is damaged")
+    month_first, commas, thousands = (tuple(about.get(each, ())) for each in NOTATIONS)
+    return Reading(
+        schema.categorical, schema.numeric, month_first=month_first, decimal_commas=commas, thousands=thousands
+    )
 
 
 def write_representation(method: SSLMethod, frame: pd.DataFrame, out: Path) -> tuple[int, ...]:
