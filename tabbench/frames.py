@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -16,6 +17,7 @@ MAX_LEVELS = 1000
 """A column with more training levels keeps the most frequent; the rest share the code for unknown."""
 BLOCK = 64
 MANY_COLUMNS = 30
+USABLE = "only numbers, text, booleans, categories and dates can be used"
 
 
 def is_categorical(column: pd.Series[Any]) -> bool:
@@ -25,6 +27,41 @@ def is_categorical(column: pd.Series[Any]) -> bool:
         or pd.api.types.is_bool_dtype(column.dtype)
         or not pd.api.types.is_numeric_dtype(column.dtype)
     )
+
+
+def check_frame(frame: pd.DataFrame) -> None:
+    """Refuse what no file can hold: two columns of one name, and columns of lists, dictionaries or complex numbers.
+
+    Raises:
+        DataError: with the same words as for a file.
+    """
+    refuse_repeated([str(name) for name in frame.columns])
+    for place, name in enumerate(frame.columns):
+        held = _unusable(frame.iloc[:, place])
+        if held:
+            raise DataError(f"column {str(name)!r} holds {held}: {USABLE}")
+
+
+def refuse_repeated(names: Sequence[str]) -> None:
+    """Refuse columns with the same name; pandas would rename the second one, or take both."""
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise DataError(f"several columns have the same name: {', '.join(map(repr, repeated))}")
+
+
+def _unusable(column: pd.Series[Any]) -> str:
+    """What a column holds that cannot be used; empty if it can."""
+    if pd.api.types.is_complex_dtype(column.dtype):
+        return "complex numbers"
+    if isinstance(column.dtype, pd.ArrowDtype):
+        import pyarrow as pa
+
+        return str(column.dtype.pyarrow_dtype) if pa.types.is_nested(column.dtype.pyarrow_dtype) else ""
+    if column.dtype != object:
+        return ""
+    kinds = (list, tuple, dict, set, frozenset, np.ndarray, complex)
+    found = next((value for value in column if isinstance(value, kinds)), None)
+    return "" if found is None else f"values of type {type(found).__name__}"
 
 
 def no_column(what: str, given: str, columns: Iterable[object]) -> DataError:

@@ -129,6 +129,11 @@ def test_a_loaded_pipeline_predicts_a_frame(fitted: Path) -> None:
         pipeline.predict(rows(10).rename(columns={"b": "B"}))
     with pytest.raises(DataError, match="columns are missing: 'a', 'b'$"):
         pipeline.predict(rows(10)[["c"]])
+    for ask in (pipeline.predict, pipeline.surprises):
+        with pytest.raises(DataError, match="several columns have the same name: 'a'$"):
+            ask(pd.concat([rows(10), rows(10)[["a"]]], axis=1))
+        with pytest.raises(DataError, match="column 'b' holds values of type list: only numbers"):
+            ask(rows(10).assign(b=pd.Series([[1, 2]] * 10)))
 
 
 def test_a_pipeline_of_a_record_predicts_what_the_record_did(churn: Path) -> None:

@@ -11,8 +11,6 @@ import re
 import warnings
 import zipfile
 import zlib
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +19,7 @@ import pandas as pd
 
 from tabbench.data.inference import LEADING_ZERO, MORE_MISSING
 from tabbench.errors import DataError
-from tabbench.frames import is_categorical, these
+from tabbench.frames import USABLE, is_categorical, refuse_repeated, these
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,6 +35,8 @@ FORMATS = {
 }
 COMPRESSIONS = (".gz", ".zst")
 SEPARATORS = (",", ";", "\t")
+SEPARATOR_LINE = re.compile(r'"?sep=(?P<sign>[^\w\s"]|\t)"?[,;\t]*\r?\n', re.IGNORECASE)
+"""A first line that Excel writes and reads."""
 LIMIT_VARIABLE = "TABBENCH_MAX_UNPACKED"
 DEFAULT_LIMIT = 4.0
 """Limit on the unpacked size of a compressed file, in gigabytes."""
@@ -127,6 +127,9 @@ def _decode(content: bytes) -> str:
 
 
 def _parse_text(text: str, separator: str | None) -> Parsed:
+    stated = SEPARATOR_LINE.match(text)
+    if stated:
+        text, separator = text[stated.end() :], stated["sign"]
     head = text[: text.find("\n")] if "\n" in text else text
     if not head.strip():
         raise DataError("the first line must name the columns, but is empty")
@@ -136,7 +139,7 @@ def _parse_text(text: str, separator: str | None) -> Parsed:
         bare = re.sub(r'"[^"]*"', "", head)
         separator = max(SEPARATORS, key=bare.count)
     header = _fields(head, separator)
-    _refuse_repeated(header)
+    refuse_repeated(header)
     end = len(text.rstrip("\r\n"))
     last = text[text.rfind("\n", 0, end) + 1 : end]
     n_last = len(_fields(last, separator))
@@ -212,13 +215,6 @@ def _fields(line: str, separator: str) -> list[str]:
     return next(csv.reader([line.rstrip("\r")], delimiter=separator, skipinitialspace=True), [])
 
 
-def _refuse_repeated(names: Sequence[str]) -> None:
-    # pandas would silently rename the second of two equal columns.
-    repeated = [name for name, count in Counter(names).items() if count > 1]
-    if repeated:
-        raise DataError(f"several columns have the same name: {', '.join(map(repr, repeated))}")
-
-
 def _parse_parquet(content: bytes) -> Parsed:
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -257,7 +253,7 @@ def _parse_arrow(content: bytes) -> Parsed:
 def _from_arrow(table: pa.Table) -> Parsed:
     import pyarrow as pa
 
-    _refuse_repeated(table.column_names)
+    refuse_repeated(table.column_names)
     notes: list[str] = []
     columns = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
@@ -276,7 +272,7 @@ def _simple_type(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
 
     kind = column.type
     if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        raise DataError(f"column {name!r} holds {kind}: only numbers, text, booleans, categories and dates can be used")
+        raise DataError(f"column {name!r} holds {kind}: {USABLE}")
     if pa.types.is_decimal(kind):
         return pc.cast(column, pa.float64())
     if pa.types.is_date(kind):
@@ -302,8 +298,12 @@ def _parse_excel(content: bytes) -> Parsed:
         raise DataError(f"not a readable Excel file ({' '.join(str(error).split())[:120]})") from None
     if not len(raw):
         raise DataError(f"the sheet {sheets[0]!r} is empty")
+    blank = raw.isna() | (raw == "")
+    raw = raw.loc[:, ~blank.all()]  # columns that only have a width or a colour
+    if blank.loc[:, ~blank.all()].iloc[0].any():
+        raise DataError("the first row must name the columns, but has empty cells")
     names = [str(name) for name in raw.iloc[0]]
-    _refuse_repeated(names)
+    refuse_repeated(names)
     frame = raw.iloc[1:].set_axis(names, axis=1).reset_index(drop=True).infer_objects()
     notes = [f"the first of {len(sheets)} sheets was read: {sheets[0]!r}"] if len(sheets) > 1 else []
     return Parsed(frame, notes=notes)

@@ -191,8 +191,10 @@ def store_frame(name: str, frame: pd.DataFrame, target: str, reading: Reading = 
     from tabbench.data.cleaning import clean
     from tabbench.data.files import understand
     from tabbench.data.formats import Parsed
+    from tabbench.frames import check_frame
 
     try:
+        check_frame(frame)
         loaded = understand(Parsed(frame.reset_index(drop=True).copy()), str(target), reading, "task='regression'")
         dropped = reading.unlabelled == DROP
         # Cleaned once for its hash, which names the folder, so that two frames with one name do not collide.

@@ -14,7 +14,7 @@ import pandas as pd
 from tabbench.contracts import BackboneMethod, DownstreamModel, JointMethod, SSLMethod
 from tabbench.data.reading import Reading
 from tabbench.errors import DataError, UsageError
-from tabbench.frames import no_column, these, to_table
+from tabbench.frames import check_frame, no_column, refuse_repeated, these, to_table
 from tabbench.registry import Registry, make_registry
 from tabbench.values import FIRST_LEVEL, Features, JsonObject, Representation, Schema, Table, Task
 
@@ -96,12 +96,14 @@ class Pipeline:
         from tabbench.data.files import understand_rows
         from tabbench.data.formats import Parsed
 
+        refuse_repeated([str(name) for name in frame.columns])
         absent = [name for name in self.schema.names if name not in frame.columns]
         if len(absent) == 1:
             raise no_column("column", absent[0], frame.columns)
         if absent:
             raise DataError(f"columns are missing: {these(absent)}")
         parsed = Parsed(frame[list(self.schema.names)].copy())
+        check_frame(parsed.frame)
         understand_rows(parsed, self.reading)
         return parsed.frame
 

@@ -302,6 +302,29 @@ def test_a_second_file_is_read_with_the_kinds_of_the_first(frame: pd.DataFrame, 
         read_file(path, "label", Reading(unlabelled=str(tmp_path / "gone.csv")))
 
 
+@pytest.mark.parametrize("first", ["sep=;\n", "sep=;\r\n", '"sep=;"\n', "SEP=;;;\n"])
+def test_a_first_line_that_states_the_separator_is_skipped(first: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes((first + "a,b;y\n1,5;p\n2,5;q\n" + "01,5;p\n" * 9).encode())
+    loaded = read_file(path, "y")
+    assert list(loaded.frame.columns) == ["a,b", "y"]
+    assert loaded.frame["a,b"].tolist()[:2] == [1.5, 2.5]
+    path.write_bytes(b"sep=|\na|y\n1|p\n2|q\n")
+    assert list(read_file(path, "y").frame.columns) == ["a", "y"]
+
+
+def test_a_sheet_must_name_its_columns(tmp_path: Path) -> None:
+    path = tmp_path / "t.xlsx"
+    cells = pd.DataFrame([["a", None, "y"], *([i, i, "pq"[i % 2]] for i in range(20))])
+    for rows in (cells, pd.concat([pd.DataFrame([[None, "a title", None]]), cells])):
+        rows.to_excel(path, index=False, header=False)
+        with pytest.raises(DataError, match="t.xlsx: the first row must name the columns, but has empty cells$"):
+            read_file(path, "y")
+    cells[1] = None
+    cells.to_excel(path, index=False, header=False)
+    assert list(read_file(path, "y").frame.columns) == ["a", "y"], "a column without anything is no column"
+
+
 def test_the_first_sheet_of_several_is_read(frame: pd.DataFrame, tmp_path: Path) -> None:
     with pd.ExcelWriter(tmp_path / "t.xlsx") as book:
         frame.to_excel(book, sheet_name="people", index=False)
@@ -540,6 +563,12 @@ def test_dates_in_parquet_become_days_and_an_index_is_left_out(tmp_path: Path) -
         ("t.csv", b"PK\x00\x01,y\n1,2\n", "not a text file"),
         ("t.csv", b"a,label\n1,2\n", "there is no column 'y'. Available: a, label."),
         ("t.csv", b"a,Y1\n1,2\n", "there is no column 'y'. Did you mean: Y1? Available: Y1, a."),
+        (
+            "t.csv",
+            b"a|y\n1|2\n",
+            "there is no column 'y'. Available: a|y. Only one column was found: fields must be separated by , ; or tab",
+        ),
+        ("t.tsv", b"a,y\n1,2\n", "Available: a,y. Only one column was found: fields must be separated by tabs"),
         ("t.parquet", b"PAR1 no", "not a readable parquet file"),
         ("t.csv.gz", gzip.compress(b"a,y\n1,2\n", mtime=0)[:-5], "not a complete .gz file"),
         ("t.csv.gz", b"a,y\n1,2\n", "not a complete .gz file"),

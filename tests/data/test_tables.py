@@ -1,10 +1,14 @@
 """DataFrames as arrays."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from tabbench import DataError
+from tabbench.data.sources import store_frame
 from tabbench.frames import MAX_LEVELS, as_text, categorical_columns, fit_schema, to_table
 from tabbench.values import FIRST_LEVEL, MISSING, UNKNOWN
 
@@ -80,3 +84,27 @@ def test_columns_that_are_not_there_are_named() -> None:
         to_table(frame[["alpha"]], fit_schema(frame))
     with pytest.raises(DataError, match="column 'alpha' is not numeric"):
         to_table(pd.DataFrame({"alpha": ["x"], "beta": [1]}), fit_schema(frame))
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ([("a", [1, 2]), ("a", [3, 4])], "several columns have the same name: 'a'"),
+        ([(1, [1, 2]), ("1", [3, 4])], "several columns have the same name: '1'"),
+        ([("a", [None, [1, 2]])], "column 'a' holds values of type list: only numbers, text, booleans,"),
+        ([("a", [{"b": 1}, {}])], "column 'a' holds values of type dict: only numbers, text, booleans,"),
+        ([("a", [1 + 2j, 3])], "column 'a' holds complex numbers: only numbers, text, booleans,"),
+        ([("a", np.array([1 + 2j, None]))], "column 'a' holds values of type complex: only numbers, text,"),
+        (
+            [("a", pd.arrays.ArrowExtensionArray(pa.array([[1], [2, 3]])))],
+            "column 'a' holds list<item: int64>: only numbers, text,",
+        ),
+    ],
+)
+def test_a_frame_that_no_file_can_hold_is_refused_in_a_line(columns: list[tuple[object, Any]], message: str) -> None:
+    frame = pd.concat([pd.Series(values, name=name) for name, values in columns], axis=1)
+    frame["y"] = ["p", "q"]
+    with pytest.raises(DataError) as caught:
+        store_frame("mine", frame, "y")
+    assert str(caught.value).startswith(f"mine: {message}")
+    assert "\n" not in str(caught.value)
