@@ -8,7 +8,6 @@ Nothing is fitted here: scalers, encoders and levels belong to the training rows
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,8 +17,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tabbench.contracts import LoadedData
+from tabbench.data.inference import NUMBER_LIKE
 from tabbench.errors import DataError
-from tabbench.frames import MAX_LEVELS, as_text, is_categorical, no_column, these
+from tabbench.frames import MAX_LEVELS, as_text, is_categorical, no_column, refuse_repeated, these
 
 MIN_ROWS = 10
 LARGEST = float(np.finfo(np.float32).max)
@@ -28,8 +28,14 @@ ID_LIKE_SHARE = 0.9
 """A categorical column with more distinct values than this share of its rows identifies rows and nothing else."""
 ID_LIKE_MIN_LEVELS = 20
 ID_NAME = re.compile(r"(?i:(^|[\W_])(id|uuid|guid|key|index|idx|nr|no|number))$|[a-z]I[dD]$")
-UNIX_1980, UNIX_2100 = 315_532_800, 4_102_444_800
+TIME_NAME = re.compile(r"(?i)time|date|stamp|zeit|datum|(^|[\W_])ts($|[\W_])")
+UNIX_1980, UNIX_2000, UNIX_2100 = 315_532_800, 946_684_800, 4_102_444_800
 """Seconds since 1970. A reading every hour is a time, though its steps are as even as those of row numbers."""
+MINUTE = 60
+"""The least step in seconds that tells a time from the numbers of orders, where the column's name does not."""
+KEPT_APART = 0.9
+"""Fewer distinct values than this share, after rounding to 32 bits, deserve a note."""
+IDENTIFIER = "nearly every row has a different value"
 MANY_ROWS_A_VALUE = 8
 """A column whose values have at least this many rows each, on average, does not separate the classes by chance."""
 
@@ -130,17 +136,19 @@ def clean_features(
             columns[name] = column
     notes = _note_missing("infinite value(s)", infinite)
     notes += _note_missing(f"value(s) beyond {LARGEST:.1e}", too_large)
-    notes += [f"dropped {these(names)}: {reason}" for reason, names in dropped.items()]
+    for reason, names in dropped.items():
+        what = "" if reason != IDENTIFIER else " as an identifier" if len(names) == 1 else " as identifiers"
+        notes.append(f"dropped {these(names)}{what}: {reason}")
     if not columns:
         raise DataError("no feature column is left: all are constant, empty or identifiers")
-    return columns, notes + _remarks(columns)
+    if not as_published:
+        notes += _tell_merged({name: columns[name] for name in columns if name not in keep}, dates)
+    return columns, notes + _remarks(columns, as_published)
 
 
 def _check_columns(loaded: LoadedData) -> pd.DataFrame:
     frame = loaded.frame.rename(columns=str)
-    repeated = [name for name, count in Counter(frame.columns).items() if count > 1]
-    if repeated:
-        raise DataError(f"several columns have the same name: {', '.join(map(repr, repeated))}")
+    refuse_repeated(list(frame.columns))
     for what, name in (("target", loaded.target), *(("categorical column", name) for name in loaded.categorical)):
         if name not in frame.columns:
             raise no_column(what, name, frame.columns)
@@ -168,11 +176,12 @@ def _clean_target(
     if not known.all():
         frame, target = frame[known], target[known]
     if len(frame) < MIN_ROWS:
-        raise DataError(f"rows with a target: {len(frame)}, but at least {MIN_ROWS} are needed for a split")
+        have = "row has" if len(frame) == 1 else "rows have"
+        raise DataError(f"only {len(frame)} {have} a target; a split needs at least {MIN_ROWS}")
     distinct = int(target.nunique())
     if distinct == 1:
-        what = "value" if loaded.task == "regression" else "class"
-        raise DataError(f"the target {name!r} has only one {what}: {target.iloc[0]}")
+        what = "the same value in every row" if loaded.task == "regression" else "only one class"
+        raise DataError(f"the target {name!r} has {what}: {target.iloc[0]}")
     if loaded.task == "classification" and distinct > len(frame) / 2:
         raise DataError(
             f"the target {name!r} has {distinct:,} classes in {len(frame):,} rows: {_doubt_classes(target, name)}"
@@ -191,6 +200,8 @@ def _doubt_classes(target: pd.Series[Any], name: str) -> str:
         return f"is it an identifier, or a number to predict? For the latter, run `{command}`"
     if len(words) < len(levels) / 2:
         return f"is it a number to predict? Then it must not hold text such as {words.iloc[0]!r}"
+    if words.str.fullmatch(NUMBER_LIKE).all():
+        return f"is it a number? {words.iloc[0]!r} cannot be read as one"
     return "is it an identifier?"
 
 
@@ -239,7 +250,7 @@ def _uselessness(column: pd.Series[Any], numbered: pd.Series[Any] | None, as_pub
     if _is_constant(column):
         return "the same value in every row"
     if _is_id_like(column):
-        return "nearly every row has a different value, like an identifier"
+        return IDENTIFIER
     is_category = isinstance(column.dtype, pd.CategoricalDtype)
     if numbered is not None and not is_category and _counts_rows(numbered):
         return "row numbers"
@@ -266,12 +277,21 @@ def _counts_rows(column: pd.Series[Any]) -> bool:
         return False
     steps = np.diff(values)
     even = values[0] == np.round(values[0]) and steps[0] >= 1 and (steps == steps[0]).all()
-    return bool(even and not (steps[0] > 1 and _are_unix_times(values)))
+    return bool(even and not _are_unix_times(values, bool(TIME_NAME.search(str(column.name)))))
 
 
-def _are_unix_times(values: NDArray[np.float64]) -> bool:
-    """Whether all values are moments between 1980 and 2100, counted in seconds, milli-, micro- or nanoseconds."""
-    return any(UNIX_1980 * unit <= values[0] and values[-1] <= UNIX_2100 * unit for unit in (1, 1e3, 1e6, 1e9))
+def _are_unix_times(values: NDArray[np.float64], named: bool) -> bool:
+    """Whether these sorted, evenly spaced values are moments, in seconds, milli-, micro- or nanoseconds.
+
+    Order numbers can look the same. So, unless the column is ``named`` like a time, moments are between 2000 and 2100
+    and at least a minute apart; otherwise between 1980 and 2100.
+    """
+    first, least = (UNIX_1980, 0) if named else (UNIX_2000, MINUTE)
+    step = values[1] - values[0]
+    return any(
+        first * unit <= values[0] and values[-1] <= UNIX_2100 * unit and step >= least * unit
+        for unit in (1, 1e3, 1e6, 1e9)
+    )
 
 
 def _has_own_numbers(column: pd.Series[Any]) -> bool:
@@ -305,7 +325,27 @@ def _tells(column: pd.Series[Any], target: pd.Series[Any]) -> bool:
     return bool((first[codes] == classes).all())
 
 
-def _remarks(columns: dict[str, pd.Series[Any]]) -> list[str]:
+def _tell_merged(columns: dict[str, pd.Series[Any]], dates: Collection[str]) -> list[str]:
+    """Notes on dates and large whole numbers that are too close to each other for 32-bit numbers."""
+    notes = []
+    for name, column in columns.items():
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            continue
+        values = column.dropna().to_numpy()
+        if values.dtype.kind == "f" and name not in dates and not (values == np.round(values)).all():
+            continue
+        values = np.unique(values)
+        with np.errstate(over="ignore"):
+            left = len(np.unique(values.astype(np.float32)))
+        if left < KEPT_APART * len(values):
+            notes.append(
+                f"{name!r} has {len(values):,} distinct values, of which the 32-bit numbers that models see keep "
+                f"{left:,} apart: subtract the smallest one"
+            )
+    return notes
+
+
+def _remarks(columns: dict[str, pd.Series[Any]], as_published: bool) -> list[str]:
     """Notes on columns that are kept."""
     constant = [name for name, column in columns.items() if _is_constant(column)]
     wide = [
@@ -316,9 +356,10 @@ def _remarks(columns: dict[str, pd.Series[Any]]) -> list[str]:
     numbered = [name for name, column in columns.items() if ID_NAME.search(name) and _has_own_numbers(column)]
     remarks = []
     if numbered:
-        remarks.append(
-            f"{these(numbered)} kept, though every row has a different number: drop columns that identify rows"
-        )
+        was, has, it = ("was", "has", "it identifies") if len(numbered) == 1 else ("were", "have", "they identify")
+        listed = ",".join(numbered[:8]) + (",..." if len(numbered) > 8 else "")
+        advice = "" if as_published else f"; if {it} rows, use --drop {listed}"
+        remarks.append(f"{these(numbered)} {was} kept, but {has} a different number in every row{advice}")
     if constant:
         remarks.append(f"kept as published, though the same in every row: {these(constant)}")
     if wide:

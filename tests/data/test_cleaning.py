@@ -46,7 +46,7 @@ def test_useless_columns_are_dropped_and_named() -> None:
         "dropped 'same': the same value in every row",
         "dropped 'empty': no values",
         "dropped 'row': row numbers",
-        "dropped 'key': nearly every row has a different value, like an identifier",
+        "dropped 'key' as an identifier: nearly every row has a different value",
     }
 
 
@@ -72,6 +72,22 @@ def test_a_unix_time_in_even_steps_is_no_row_number(unit: int) -> None:
     assert cleaned.notes == ()
 
 
+@pytest.mark.parametrize("name", ["time", "Datum", "start_date", "timestamp", "Uhrzeit", "ts", "log.ts"])
+def test_a_unix_time_with_every_second_is_known_by_its_name(name: str) -> None:
+    assert name in clean(load(make_frame(**{name: 1_577_836_800 + np.arange(N)}))).frame.columns
+    assert clean(load(make_frame(**{name: np.arange(N)}))).notes == (f"dropped {name!r}: row numbers",)
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [400_000_000 + 7 * np.arange(N), 400_000_000 + 60 * np.arange(N), 1_577_836_800 + 10 * np.arange(N)],
+    ids=["before 2000", "before 2000, by minutes", "by ten seconds"],
+)
+def test_numbers_of_orders_are_no_times(numbers: object) -> None:
+    assert clean(load(make_frame(order=numbers))).notes == ("dropped 'order': row numbers",)
+    assert "time" in clean(load(make_frame(time=numbers))).frame.columns
+
+
 def test_the_numbers_of_rows_have_gaps_only_because_rows_without_a_target_were_dropped() -> None:
     frame = make_frame(row=range(N))
     frame["y"] = frame["y"].astype(object)
@@ -86,8 +102,34 @@ def test_numbers_that_may_identify_rows_are_kept_with_a_word() -> None:
     own = np.random.default_rng(0).choice(10**6, N, replace=False)
     cleaned = clean(load(make_frame(customer_id=own, population=own[::-1], orderId=own, grid=own)))
     assert cleaned.notes == (
-        "'customer_id', 'orderId' kept, though every row has a different number: drop columns that identify rows",
+        "'customer_id', 'orderId' were kept, but have a different number in every row; if they identify rows, use "
+        "--drop customer_id,orderId",
     )
+    assert clean(load(make_frame(order_no=own))).notes == (
+        "'order_no' was kept, but has a different number in every row; if it identifies rows, use --drop order_no",
+    )
+    assert clean(load(make_frame(order_no=own)), as_published=True).notes == (
+        "'order_no' was kept, but has a different number in every row",
+    )
+
+
+def test_columns_of_identifiers_share_a_note() -> None:
+    frame = make_frame(a=[f"id{i}" for i in range(N)], b=[f"no{i}" for i in range(N)])
+    assert clean(load(frame, "a", "b")).notes == (
+        "dropped 'a', 'b' as identifiers: nearly every row has a different value",
+    )
+
+
+def test_dates_and_large_numbers_that_32_bits_do_not_keep_apart_are_told() -> None:
+    seconds = 1_577_836_800 + 10 * np.arange(N)
+    days = seconds / 86_400
+    frame = make_frame(time=seconds, when=days, ratio=0.5 + days, day=18_000 + np.arange(N) / 24)
+    words = "distinct values, of which the 32-bit numbers that models see keep"
+    assert clean(load(frame, dates=("when", "day"))).notes == (
+        f"'time' has 40 {words} 4 apart: subtract the smallest one",
+        f"'when' has 40 {words} 3 apart: subtract the smallest one",
+    )
+    assert clean(load(frame, dates=("when", "day")), as_published=True).notes == ()
 
 
 def test_a_column_that_tells_the_target_is_named() -> None:
@@ -188,10 +230,11 @@ def test_inputs_are_not_changed() -> None:
         (load(make_frame(), "q"), "there is no categorical column 'q'"),
         (load(make_frame(), "y"), "is the target and cannot also be a categorical feature"),
         (load(make_frame().iloc[:0]), "has columns, but no rows"),
-        (load(make_frame().head(9)), "rows with a target: 9, but at least 10 are needed for a split"),
+        (load(make_frame().head(9)), "only 9 rows have a target; a split needs at least 10"),
+        (load(make_frame().head(1)), "only 1 row has a target; a split needs at least 10"),
         (load(make_frame()[["y"]]), "no column besides the target"),
         (load(make_frame().assign(y=1)), "the target 'y' has only one class: 1"),
-        (load(make_frame().assign(y=1), task="regression"), "the target 'y' has only one value: 1.0"),
+        (load(make_frame().assign(y=1), task="regression"), "the target 'y' has the same value in every row: 1.0"),
         (load(make_frame().assign(y=None)), "the target 'y' has no values"),
         (load(make_frame().assign(y=["a", "b"] * 20), task="regression"), "must be numeric, but holds 'a'"),
         (
@@ -202,6 +245,10 @@ def test_inputs_are_not_changed() -> None:
         (
             load(make_frame().assign(y=[f"{i}.5" for i in range(N - 1)] + ["n.a."])),
             "is it a number to predict? Then it must not hold text such as 'n.a.'",
+        ),
+        (
+            load(make_frame().assign(y=[f"{i},5 €" for i in range(N)])),
+            "40 classes in 40 rows: is it a number? '0,5 €' cannot be read as one",
         ),
         (load(make_frame().assign(y=[f"row {i}" for i in range(N)])), "40 classes in 40 rows: is it an identifier?"),
         (load(make_frame(c=["a", "b"] * 20)), "column 'c' is not declared categorical, so it must be numeric"),
