@@ -180,7 +180,7 @@ def _clean_target(
         raise DataError(f"only {len(frame)} {have} a target; a split needs at least {MIN_ROWS}")
     distinct = int(target.nunique())
     if distinct == 1:
-        what = "the same value in every row" if loaded.task == "regression" else "only one class"
+        what = "only one class" if is_categorical(frame[name]) else "the same value in every row"
         raise DataError(f"the target {name!r} has {what}: {target.iloc[0]}")
     if loaded.task == "classification" and distinct > len(frame) / 2:
         raise DataError(

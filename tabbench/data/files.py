@@ -153,10 +153,21 @@ def _take_words(parsed: Parsed, names: Sequence[str]) -> None:
     """Where a column is known to have decimal commas, 1.234 means 1234, though pandas has read it as 1.234."""
     frame = parsed.frame
     typed = [name for name in names if name in frame.columns and not is_categorical(frame[name])]
-    if typed and parsed.text:
-        raw = read_words(parsed, typed)
-        for name in typed:
-            frame[name] = raw[name].where(frame[name].notna())
+    if not typed or not parsed.text:
+        return
+    raw = read_words(parsed, typed)
+    for name in typed:
+        frame[name] = raw[name].str.strip().where(frame[name].notna())
+    pointed = [name for name in typed if means_thousands(frame[name].dropna())]
+    if pointed:  # a file that some other program wrote may mean 1.234
+        dotted, whole = _example_of_points(frame[pointed[0]])
+        parsed.notes.append(f"{these(pointed)}: {dotted} is read as {whole}, as in the fitted table")
+
+
+def _example_of_points(words: pd.Series[Any]) -> tuple[str, str]:
+    """1.234 and 1234."""
+    dotted = str(words[words.str.contains(".", regex=False, na=False)].iloc[0])
+    return dotted, dotted.replace(".", "")
 
 
 def understand(parsed: Parsed, target: str, reading: Reading, regression: str = "--task regression") -> LoadedData:
@@ -293,8 +304,7 @@ def _read_points(parsed: Parsed, reading: Reading, inferred: Inferred, known: bo
     pointed = [name for name in doubtful if means_thousands(raw[name].dropna())]
     if not pointed:
         return
-    dotted = raw[pointed[0]][raw[pointed[0]].str.contains(".", regex=False, na=False)].iloc[0]
-    whole = dotted.replace(".", "")
+    dotted, whole = _example_of_points(raw[pointed[0]])
     if known:
         parsed.notes.append(f"{these(pointed)}: {dotted} is read as such, not as {whole}, as in the fitted table")
     elif parsed.separator == "," or not inferred.sure:

@@ -51,7 +51,7 @@ ANY_THOUSANDS = f"({THOUSANDS}|{PLAIN})"
 ANY_COMMA = f"({DECIMAL_COMMA}|{THOUSANDS})"
 SURE_COMMA = rf"(.*,(\d{{1,2}}|\d{{4,}})|[+-]?0?,\d+|.*[.{GAPS}]\d{{3}},\d+)"
 """Texts of DECIMAL_COMMA whose comma cannot separate thousands."""
-NUMBER_LIKE = rf"[^\w\s.,+-]?\s*[+-]?\d[\d.,{GAPS}]*\s*[^\w\s.,]?"
+NUMBER_LIKE = rf"[^\w\s.,+-]?\s*[+-]?\d[\d.,]*([{GAPS}]\d{{3}})*([.,]\d*)?\s*[^\w\s.,]?"
 """A number with commas or other separators, a currency or a percent sign."""
 ISO_DATE = r"\d{4}[-/]\d{1,2}[-/]\d{1,2}([T ]\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?\s?(Z|UTC|[+-]\d{2}:?\d{2})?)?"
 OTHER_DATE = (

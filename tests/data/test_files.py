@@ -493,9 +493,20 @@ def test_rows_of_a_known_column_mean_the_same_however_few_of_them_are_numbers(tm
     rows, notes = read_rows(write_rents(tmp_path / "t.csv", ["1"] * 3, ["40.5", "12.345", "0.5"], ","), reading)
     assert rows["size"].tolist() == [40.5, 12.345, 0.5]
     assert notes == ["'size' read with decimal points here, not with decimal commas"]
+    rows, notes = read_rows(write_rents(tmp_path / "t.csv", ["1"] * 3, ["1.125", "?", "900"], ","), reading)
+    assert rows["size"].tolist()[::2] == [1125, 900]
+    assert notes == ["'size': 1.125 is read as 1125, as in the fitted table"]
     rows, notes = read_rows(write_rents(tmp_path / "t.csv", ["1.341", "2.500"], ["40,5", "12,5"]), reading)
     assert rows["rent"].tolist() == [1.341, 2.5]
     assert notes == ["'rent': 1.341 is read as such, not as 1341, as in the fitted table"]
+
+
+@pytest.mark.parametrize("notation", [{}, {"decimal_commas": ("a",)}, {"thousands": ("a",)}])
+def test_a_known_column_without_values_is_missing(notation: dict[str, Any], tmp_path: Path) -> None:
+    pd.DataFrame({"a": [None, None], "b": [1, 2]}).astype({"a": object}).to_parquet(tmp_path / "t.parquet")
+    rows, notes = read_rows(tmp_path / "t.parquet", Reading(numeric=("a", "b"), **notation))
+    assert rows["a"].isna().all()
+    assert notes == []
 
 
 def test_dates_with_years_of_two_digits(tmp_path: Path) -> None:
