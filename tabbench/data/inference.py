@@ -58,6 +58,7 @@ OTHER_DATE = (
     r"(?P<first>\d{1,2})[./-](?P<second>\d{1,2})(?:[./-](?P<year>\d{4})|[./](?P<short>\d{2}))"
     r"(?:,?[T ]\s*(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<seconds>\d{2}(?:\.\d+)?))?\s?(?P<half>[AaPp][Mm])?)?"
 )
+SHORT_DATE = r"\d{1,2}[./]\d{1,2}[./]\d{2}(\D.*)?"
 DURATION = (
     r"(?P<sign>-)?(?:(?P<days>\d+)\s+days?,?\s*(?P<plus>\+)?)?"
     r"(?:(?P<hours>\d{1,4}):(?P<minutes>\d{2})(?::(?P<seconds>\d{2}(?:\.\d+)?))?)?"
@@ -141,7 +142,7 @@ def infer_columns(
         elif kind.startswith("date, "):
             inferred.dates.append(name)
             inferred.notes.append(_date_note(name, kind.removeprefix("date, ")))
-            if _have_short_years(texts):
+            if texts.str.fullmatch(SHORT_DATE).any():
                 inferred.notes.append(f"years of two digits in {name!r} read as {SHORT_YEARS} to {SHORT_YEARS + 99}")
         elif kind == "duration":
             inferred.notes.append(_duration_note(name))
@@ -245,7 +246,7 @@ def _read_decimal_commas(texts: pd.Series[Any]) -> tuple[Numbers, str] | None:
         return None
     if texts[~fits].str.fullmatch(THOUSANDS).any():  # such as 1,234,567
         return None
-    return _parse_decimal_commas(texts), DECIMAL if has_comma else POINTED
+    return _parse_decimal_commas(texts, fits), DECIMAL if has_comma else POINTED
 
 
 def _read_as_decimal_commas(texts: pd.Series[Any]) -> tuple[Numbers, str]:
@@ -257,23 +258,25 @@ def _read_as_decimal_commas(texts: pd.Series[Any]) -> tuple[Numbers, str]:
     return _parse_decimal_commas(texts), DECIMAL
 
 
-def _parse_decimal_commas(texts: pd.Series[Any]) -> Numbers:
-    plain = texts.where(texts.str.fullmatch(DECIMAL_COMMA)).str.replace(f"[.{GAPS}]", "", regex=True)
+def _parse_decimal_commas(texts: pd.Series[Any], fits: pd.Series[bool] | None = None) -> Numbers:
+    plain = texts.where(texts.str.fullmatch(DECIMAL_COMMA) if fits is None else fits)
+    plain = plain.str.replace(f"[.{GAPS}]", "", regex=True)
     return pd.to_numeric(plain.str.replace(",", ".", regex=False), errors="coerce").to_numpy(dtype=np.float64)
 
 
 def _read_thousands(texts: pd.Series[Any]) -> tuple[Numbers, str] | None:
-    fits = texts.str.fullmatch(THOUSANDS) | texts.str.fullmatch(PLAIN)
+    fits = texts.str.fullmatch(ANY_THOUSANDS)
     if not texts[fits].str.contains(rf"\d{GROUPING}\d").any() or texts.str.fullmatch(r"[+-]?0,\d{3}").any():
         return None
     if texts[~fits].str.fullmatch(DECIMAL_COMMA).any():  # such as 1,5
         return None
-    return _parse_thousands(texts), GROUPED
+    return _parse_thousands(texts, fits), GROUPED
 
 
-def _parse_thousands(texts: pd.Series[Any]) -> Numbers:
-    fits = texts.str.fullmatch(ANY_THOUSANDS)
-    plain = texts.where(fits).str.replace(GROUPING, "", regex=True)
+def _parse_thousands(texts: pd.Series[Any], fits: pd.Series[bool] | None = None) -> Numbers:
+    plain = texts.where(texts.str.fullmatch(ANY_THOUSANDS) if fits is None else fits).str.replace(
+        GROUPING, "", regex=True
+    )
     return pd.to_numeric(plain, errors="coerce").to_numpy(dtype=np.float64)
 
 
@@ -380,10 +383,6 @@ def _note_strays(name: str, texts: pd.Series[Any], values: Numbers, rows: NDArra
     if len(strays) > FEW_STRAY_WORDS:
         return [f"{rows[strays].sum():,} value(s) of {name!r} are not numbers: treated as missing"]
     return [f"{rows[place]:,} value(s) {texts.iloc[place]!r} of {name!r} are treated as missing" for place in strays]
-
-
-def _have_short_years(texts: pd.Series[Any]) -> bool:
-    return bool(texts.str.fullmatch(OTHER_DATE).any() and texts.str.extract(OTHER_DATE)["short"].notna().any())
 
 
 def month_first_columns(names: Iterable[str], notes: Collection[str]) -> tuple[str, ...]:
