@@ -283,8 +283,9 @@ def _tidy(parsed: Parsed, reading: Reading, known: bool = False) -> tuple[Inferr
         thousands_first=parsed.separator != ";",  # which is what separates fields where commas mark decimals
     )
     parsed.notes += inferred.notes
-    if parsed.text:
+    if inferred.decimal_commas:
         _read_points(parsed, reading, inferred, known)
+    if parsed.text:
         words = find_words(parsed)
     still_text = {name: rows for name, rows in words.items() if is_categorical(parsed.frame[name])}
     return inferred, still_text
@@ -292,16 +293,13 @@ def _tidy(parsed: Parsed, reading: Reading, known: bool = False) -> tuple[Inferr
 
 def _read_points(parsed: Parsed, reading: Reading, inferred: Inferred, known: bool) -> None:
     """Where other columns have decimal commas, the points of 1.341 separate thousands, which pandas cannot know."""
-    frame = parsed.frame
-    if not inferred.decimal_commas:
-        return
-    left = [str(name) for name in frame if name not in (*reading.categorical, *inferred.decimal_commas)]
-    doubtful = [name for name in left if frame[name].dtype.kind == "f" and _has_thousandths(frame[name])]
-    if not doubtful:
-        return
-    raw = read_words(parsed, doubtful)
-    raw = pd.DataFrame({name: raw[name].str.strip().where(frame[name].notna()) for name in doubtful})
-    pointed = [name for name in doubtful if means_thousands(raw[name].dropna())]
+    frame, raw = parsed.frame, dict(inferred.dotted)
+    if parsed.text:
+        typed = [str(name) for name in frame if name not in (*reading.categorical, *inferred.decimal_commas, *raw)]
+        typed = [name for name in typed if frame[name].dtype.kind == "f" and _has_thousandths(frame[name])]
+        read = read_words(parsed, typed) if typed else frame
+        raw |= {name: read[name].str.strip().where(frame[name].notna()) for name in typed}
+    pointed = [name for name, words in raw.items() if means_thousands(words.dropna())]
     if not pointed:
         return
     dotted, whole = _example_of_points(raw[pointed[0]])

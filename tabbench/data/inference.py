@@ -84,6 +84,8 @@ class Inferred:
     """Those of them whose commas and points cannot mean anything else."""
     thousands: list[str] = field(default_factory=list)
     """Columns in which 1,234 was read as 1234."""
+    dotted: dict[str, pd.Series[Any]] = field(default_factory=dict)
+    """Text columns in which 1.341 was read as such, though it could mean 1341, with their words."""
 
 
 def infer_columns(
@@ -148,6 +150,9 @@ def infer_columns(
             inferred.notes.append(_duration_note(name))
         elif kind == "number" and known == DECIMAL:
             inferred.notes.append(f"{name!r} read with decimal points here, not with decimal commas")
+        elif kind == "number" and not typed.any() and means_thousands(texts[np.isfinite(values)]):
+            words = np.array([*texts.where(np.isfinite(values)), np.nan], dtype=object)
+            inferred.dotted[name] = pd.Series(words[codes], index=column.index)
         if kind in (DECIMAL, POINTED):
             inferred.decimal_commas.append(name)
             inferred.sure += [name] if kind == POINTED or texts.str.fullmatch(SURE_COMMA).any() else []

@@ -462,6 +462,16 @@ def test_points_separate_thousands_where_other_columns_have_decimal_commas(tmp_p
     assert whole.frame["rent"].tolist()[:2] == [1000, 2000]
 
 
+@pytest.mark.parametrize("name", ["t.parquet", "t.xlsx", "semicolon.csv"])
+def test_points_in_text_separate_thousands_too(name: str, tmp_path: Path) -> None:
+    rents = ["unknown", None, "900", *(f"{i + 1}.341" for i in range(37))]
+    frame = pd.DataFrame({"rent": rents, "size": SIZES, "y": ["p", "q"] * 20})
+    loaded = read_file(write(frame, tmp_path / name), "y")
+    assert loaded.frame["rent"].tolist()[2:4] == [900, 1341]
+    assert loaded.frame["rent"].isna().sum() == 2
+    assert loaded.decimal_commas == ("size", "rent")
+
+
 def test_points_that_can_be_decimal_stay_decimal(tmp_path: Path) -> None:
     for other in ("12.5", "0.512", "1234.500"):
         rents = [other, *(f"{i + 1}.341" for i in range(39))]
