@@ -122,6 +122,10 @@ def test_a_frame_in_memory_is_data(tmp_path: Path) -> None:
     assert record["test.accuracy"] == record["score"]
     assert record["seconds.fit"] > 0
     assert record["score"] > 0.5
+    with pytest.raises(
+        UsageError, match="'churn' was a DataFrame in Python: save it as a file, and give that as FILE:TARGET"
+    ):
+        tb.run("none", "nearest", "churn", preset="quick", results=tmp_path, progress=False, **INLINE)
 
 
 FRAME = pd.DataFrame({"a": [1.0, 2.0], "y": [0, 1]})

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str], None]
 AS_FILE_IS = Reading()
+IN_MEMORY = "a DataFrame"
+"""The source of a table that was never a file."""
 
 
 @dataclass(frozen=True)
@@ -202,7 +204,7 @@ def store_frame(name: str, frame: pd.DataFrame, target: str, reading: Reading = 
         digest = hashlib.sha256(json.dumps([name, reading.to_json(), list(shown.columns)]).encode())
         digest.update(_hash_rows(shown))
         folder = f"files/{digest.hexdigest()[:24]}"
-        loaded = replace(loaded, source="a DataFrame")
+        loaded = replace(loaded, source=IN_MEMORY)
         return store_dataset(name, loaded, revision="frame", drop_unlabelled=dropped, folder=folder)
     except DataError as error:
         raise DataError(f"{name}: {error}") from None
@@ -310,6 +312,8 @@ def find_sources(
     file = parse_file_reference(reference)
     if file is not None:
         return [file]
+    if any(manifest.source == IN_MEMORY and manifest.name == reference for manifest in list_cached()):
+        raise UsageError(f"{reference!r} was a DataFrame in Python: save it as a file, and give that as FILE:TARGET")
     try:
         return [registry.find("data", reference)]
     except PluginError:  # the name is known, but its plugin is broken
