@@ -499,7 +499,7 @@ def test_inputs_stay_as_they_are_even_read_only() -> None:
         ({"pred_embed_dim": 4, "pred_num_heads": 8}, "pred_num_heads=8 must divide pred_embed_dim=4"),
         ({"mask_min_ctx_share": 0.5, "mask_max_ctx_share": 0.2}, "is above mask_max_ctx_share"),
         ({"predictor": "mlp"}, "needs masking=zero"),
-        ({"n_reg": 5}, "less than or equal to 4"),
+        ({"n_reg": 5}, "give at most 4"),
         ({"dim_hiden": 5}, "Did you mean: model_dim_hidden"),
         ({"dim_hidden": 8, "model_dim_hidden": 8}, "the same setting"),
     ],
