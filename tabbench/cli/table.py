@@ -81,9 +81,10 @@ def table(
     if metric == "gain":
         from tabbench.results.gains import tabulate_gains
 
-        if against is not None or by is not None:
-            raise UsageError("--metric gain cannot be combined with --against or --by")
-        show(tabulate_gains(store, fidelity=fidelity, any_budget=any_budget, where=where), layout)
+        if against is not None:
+            raise UsageError("--metric gain cannot be combined with --against")
+        gains = tabulate_gains(store, fidelity=fidelity, any_budget=any_budget, where=where)
+        show(gains, layout, cast("By | None", by))
         return
     from tabbench.results.tabulate import tabulate
 

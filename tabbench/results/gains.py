@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from tabbench.experiment.controls import NONE, UNTRAINED, untrained
 from tabbench.results.json_shapes import GainCellShape, GainRowShape, GainTableShape, LeftOut
@@ -17,6 +17,9 @@ from tabbench.results.tabulate import collect_rows, group_order, side_by_side
 
 if TYPE_CHECKING:
     from tabbench.results.store import Store
+
+Control = Literal["none", "untrained"]
+CONTROLS: tuple[Control, ...] = ("none", "untrained")
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,9 @@ class GainRow:
     @property
     def over_untrained(self) -> GainSummary:
         return summarise_gains(cell.to_untrained for cell in self.cells.values() if cell.to_untrained is not None)
+
+    def over(self, control: Control) -> GainSummary:
+        return self.over_none if control == "none" else self.over_untrained
 
     @property
     def is_control(self) -> bool:

@@ -8,6 +8,7 @@ import pytest
 from harness import tabbench
 from made_records import scores, write_records
 
+from tabbench.results.formats import make_grid
 from tabbench.results.gains import GainTable, tabulate_gains
 from tabbench.results.row_settings import split_settings
 from tabbench.results.selection import Filters
@@ -88,3 +89,31 @@ def test_the_promised_json_shape(tmp_path: Path) -> None:
     assert (row["ssl"], row["model"], row["protocol"], row["labels"]) == ("a", "mlp", "frozen", "100%")
     assert set(row["cells"]["wine"]["to_none"]) == {"mean", "low", "high", "n", "verdict"}
     assert row["cells"]["wine"]["to_untrained"] is None
+
+
+def test_along_an_axis_gains_are_counted_over_datasets(tmp_path: Path) -> None:
+    def on(data: str, model: str, gain: float, noise: float) -> list[dict[str, Any]]:
+        fields = {"data": data, "model": model}
+        own = [0.6 + gain - noise, 0.6 + gain, 0.6 + gain + noise]
+        return [*scores("a", own, **fields, variant=f"a.dim=8 {model}.lr=0.1")] + [
+            record
+            for name, variant in (("none", f"{model}.lr=0.1"), ("untrained:a", f"a.dim=8 {model}.lr=0.1"))
+            for record in scores(name, [0.6, 0.6, 0.6], **fields, variant=variant)
+        ]
+
+    made = make(tmp_path, [
+        *on("wine", "mlp", 0.1, 0.01), *on("iris", "mlp", 0.1, 0.2), *on("seeds", "mlp", -0.1, 0.01),
+        *on("wine", "linear", 0.2, 0.01),
+    ], where=Filters(ssl=("a",)))  # fmt: skip
+    grid = make_grid(made, "model")
+    assert grid.headers == ["SSL", "gain over", "linear", "mlp"]
+    assert [[cell.text for cell in line] for line in grid.lines] == [
+        # 0.2 of an error of 0.4 are 50 %; (25 + 25 - 25) / 3 = 8.3 %.
+        ["a", "none", "1 / 0 / 0 (+50.0 %)", "1 / 1 / 1 (+8.3 %)"],
+        ["a", "untrained", "1 / 0 / 0 (+50.0 %)", "1 / 1 / 1 (+8.3 %)"],
+    ]
+    assert "All rows of mlp: lr=0.1." in grid.notes
+    done = tabbench("table", "--metric", "gain", "--by", "model", "--format", "json", "--results", tmp_path)
+    assert json.loads(done.stdout)["by"] == "model"
+    columns = [cell.text for cell in make_grid(made, "ssl").lines[0]]
+    assert columns == ["linear", "none", "1 / 0 / 0 (+50.0 %)"]

@@ -7,9 +7,10 @@ import pytest
 from made_records import scores, write_records
 
 from tabbench.errors import UsageError
+from tabbench.results.formats.axes import By
 from tabbench.results.formats.layouts import column_blocks
 from tabbench.results.formats.notes import left_out_notes, score_notes
-from tabbench.results.formats.scores import By, score_grid, score_lines
+from tabbench.results.formats.scores import score_grid, score_lines
 from tabbench.results.gains import tabulate_gains
 from tabbench.results.json_shapes import LeftOut
 from tabbench.results.score_table import Row, ScoreTable

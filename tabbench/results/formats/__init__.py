@@ -13,10 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tabbench.results.escaping import escape_csv, json_values
+from tabbench.results.formats.axes import AXES, By
 from tabbench.results.formats.comparisons import compared_grid, compared_lines, gain_grid, gain_lines
 from tabbench.results.formats.grid import Grid
 from tabbench.results.formats.layouts import to_html, to_latex, to_markdown, to_terminal
-from tabbench.results.formats.scores import AXES, By, score_grid, score_lines
+from tabbench.results.formats.scores import score_grid, score_lines
 from tabbench.results.gains import GainTable
 from tabbench.results.labels import equivalences
 from tabbench.results.published import PublishedComparison
@@ -47,7 +48,7 @@ def make_grid(made: Tabular, by: By | None = None) -> Grid:
     """A table as text cells for people."""
     if isinstance(made, ScoreTable):
         return score_grid(made, by)
-    return gain_grid(made) if isinstance(made, GainTable) else compared_grid(made)
+    return gain_grid(made, by) if isinstance(made, GainTable) else compared_grid(made)
 
 
 def _to_json(made: Tabular, by: By | None) -> Mapping[str, object]:

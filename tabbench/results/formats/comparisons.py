@@ -4,16 +4,60 @@ from __future__ import annotations
 
 from typing import Any
 
+from tabbench.results.formats.axes import By, Spread
 from tabbench.results.formats.grid import Grid, Text, interval_text, unit_name
 from tabbench.results.formats.notes import left_out_notes, score_notes, settings_notes, variant_marks
-from tabbench.results.gains import GainRow, GainTable
+from tabbench.results.gains import CONTROLS, Control, GainRow, GainTable
 from tabbench.results.published import ComparedCell, PublishedComparison
 from tabbench.results.record_lines import ALL_LABELS, RAW
 from tabbench.results.statistics import Gain, GainSummary
 
+NO_GAINS = GainSummary(0, 0, 0, 0, None)
 
-def gain_grid(made: GainTable) -> Grid:
-    """Two lines for each method and model: the gain over raw features, and over the untrained encoder."""
+
+def gain_grid(made: GainTable, by: By | None = None) -> Grid:
+    """Two lines for each method and model: the gain over raw features, and over the untrained encoder.
+
+    Args:
+        made: the table.
+        by: an axis to show as columns, each with a summary over datasets instead of one column per dataset.
+    """
+    return _gains_on_datasets(made) if by is None else _gains_along(made, by)
+
+
+def _gains_along(made: GainTable, by: By) -> Grid:
+    """Summaries over datasets: what fits on a screen, whatever their number."""
+    spread = Spread([row.row for row in made.rows], by)
+    gains = {id(row.row): row for row in made.rows}
+    lines: list[list[Text]] = []
+    rules: list[int] = []
+    for number, line in enumerate(spread.lines):
+        if number in spread.rules:
+            rules.append(len(lines))
+        rows = [gains.get(id(line.rows.get(value))) for value in spread.values]
+        for control in CONTROLS:
+            summaries = [NO_GAINS if row is None else row.over(control) for row in rows]
+            if any(summary != NO_GAINS for summary in summaries):
+                lines.append([Text(text) for text in [*line.names, control, *map(_summary_text, summaries)]])
+    notes = [f"fidelity {made.fidelity}; on how many datasets it helps / hurts / is not shown, and the mean gain in "
+             "percent of the error; paired differences, 95 % intervals over splits."] if lines else []  # fmt: skip
+    notes += spread.settings_notes() + _other_notes(made)
+    return Grid([*spread.titles, "gain over", *spread.values], lines, notes, len(spread.titles) + 1, frozenset(rules))
+
+
+def _summary_text(summary: GainSummary) -> str:
+    """``3 / 0 / 1 (+4.2 %)``."""
+    if summary == NO_GAINS:
+        return ""
+    percent = "" if summary.percent is None else f" ({summary.percent:+.1f} %)"
+    return f"{_verdicts(summary)}{percent}"
+
+
+def _verdicts(summary: GainSummary) -> str:
+    return f"{summary.helped} / {summary.hurt} / {summary.not_shown + summary.not_estimable}"
+
+
+def _gains_on_datasets(made: GainTable) -> Grid:
     rows = [row.row for row in made.rows]
     protocols, labels = {row.protocol for row in rows}, {row.labels for row in rows}
     headers = ["SSL", "model"] + ["protocol"] * (len(protocols) > 1) + ["labels"] * bool(labels - {ALL_LABELS})
@@ -29,24 +73,28 @@ def gain_grid(made: GainTable) -> Grid:
         named += [row.row.protocol] * (len(protocols) > 1) + [row.row.labels] * bool(labels - {ALL_LABELS})
         if number and row.row.group != made.rows[number - 1].row.group:
             rules.append(len(lines))
-        for control, summary in (("none", row.over_none), ("untrained", row.over_untrained)):
-            if summary != GainSummary(0, 0, 0, 0, None):
-                lines.append([Text(text) for text in [*named, control]] + _gain_cells(made, row, control, summary))
+        for control in CONTROLS:
+            if row.over(control) != NO_GAINS:
+                lines.append([Text(text) for text in [*named, control]] + _gain_cells(made, row, control))
     about = f"fidelity {made.fidelity}; paired differences, better is positive; 95 % intervals over splits."
     notes = [about] if rows else []
-    notes += settings_notes(rows)
-    if any(row.uses_labels for row in rows):
-        notes.append("* uses labels in its first stage.")
-    return Grid(headers, lines, notes + left_out_notes(made.left_out), len(names), frozenset(rules))
+    notes += settings_notes(rows) + _other_notes(made)
+    return Grid(headers, lines, notes, len(names), frozenset(rules))
 
 
-def _gain_cells(made: GainTable, row: GainRow, control: str, summary: GainSummary) -> list[Text]:
+def _other_notes(made: GainTable) -> list[str]:
+    uses_labels = any(row.row.uses_labels for row in made.rows)
+    return ["* uses labels in its first stage."] * uses_labels + left_out_notes(made.left_out)
+
+
+def _gain_cells(made: GainTable, row: GainRow, control: Control) -> list[Text]:
+    summary = row.over(control)
     cells = []
     for name in made.datasets:
         cell = row.cells.get(name)
         gain = None if cell is None else cell.to_none if control == "none" else cell.to_untrained
         cells.append(Text(gain_text(gain), "best" if gain is not None and gain.verdict == "helps" else ""))
-    cells.append(Text(f"{summary.helped} / {summary.hurt} / {summary.not_shown + summary.not_estimable}"))
+    cells.append(Text(_verdicts(summary)))
     return [*cells, Text("-" if summary.percent is None else f"{summary.percent:+.1f}")]
 
 

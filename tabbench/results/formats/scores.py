@@ -3,30 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from tabbench.contracts.metrics import RANGES
+from tabbench.results.formats.axes import By, Spread
 from tabbench.results.formats.grid import Grid, Place, Text, figure, interval_text, number_style, unit_name
-from tabbench.results.formats.notes import score_notes, variant_marks
+from tabbench.results.formats.notes import score_notes
 from tabbench.results.labels import equivalents
-from tabbench.results.record_lines import ALL_LABELS, SPLIT_RULE
-from tabbench.results.row_settings import SharedSettings, split_settings
+from tabbench.results.row_settings import split_settings
 from tabbench.results.score_table import Cell, Row, ScoreTable
-from tabbench.results.tabulate import labels_order
-
-By = Literal["ssl", "model", "labels", "protocol"]
-AXES: tuple[By, ...] = ("ssl", "model", "labels", "protocol")
-
-
-@dataclass
-class _Line:
-    """A line of the grid: the rows that it shows, by the value of the axis that is shown as columns."""
-
-    names: list[str]
-    group: tuple[Any, ...]
-    rows: dict[str, Row] = field(default_factory=dict)
 
 
 def score_grid(made: ScoreTable, by: By | None = None) -> Grid:
@@ -36,31 +21,27 @@ def score_grid(made: ScoreTable, by: By | None = None) -> Grid:
         made: the table.
         by: an axis to show as columns: each dataset then has one column per value of it.
     """
-    settings = SharedSettings(made.rows)
-    titles, naming = _naming(made, by, settings)
-    lines = _lines(made, by, naming, settings)
-    values = sorted({value for line in lines for value in line.rows}, key=_value_order(by))
-    columns = [(value, name) for value in values for name in _datasets(made, by, value, settings)]
+    spread = Spread(made.rows, by)
+    columns = [(value, name) for value in spread.values for name in _datasets(made, spread, value)]
     ranked = made.metric == "rank"
-    headers = [*titles]
-    for value in values:
+    headers = [*spread.titles]
+    for value in spread.values:
         headers += [_header(made, name, value if by else "") for each, name in columns if each == value]
         if ranked:
             headers.append(f"average rank\n{value}" if by else "average rank")
     equal = equivalents(made) if by == "labels" else {}
     places = _places(made, by)
     body = []
-    for line in lines:
+    for line in spread.lines:
         cells = [Text(name) for name in line.names]
-        for value in values:
+        for value in spread.values:
             row = line.rows.get(value)
             here = [name for each, name in columns if each == value]
             cells += [_cell(made, row, name, places, equal.get((id(row), name), "")) for name in here]
             if ranked:
                 cells.append(Text(_average(row)))
         body.append(cells)
-    rules = frozenset(i for i in range(1, len(lines)) if lines[i].group != lines[i - 1].group)
-    notes = score_notes(made, settings=settings.notes() if by in ("ssl", "model") else None)
+    notes = score_notes(made, settings=spread.settings_notes())
     if _is_cut(made):
         notes.append("Intervals end where the metric's range does.")
     if by in ("ssl", "model") and places:
@@ -68,92 +49,14 @@ def score_grid(made: ScoreTable, by: By | None = None) -> Grid:
         notes.append(f"Bold: the best SSL method with each model on each dataset.{ranks}")
     if equal:
         notes.append("In brackets: how many labels raw features need to reach the same score, by interpolation.")
-    return Grid(headers, body, notes, len(titles), rules)
+    return Grid(headers, body, notes, len(spread.titles), spread.rules)
 
 
-def _naming(made: ScoreTable, by: By | None, settings: SharedSettings) -> tuple[list[str], list[Any]]:
-    """The columns that name a row, and how to fill them; an axis with one value needs no column."""
-    marks = variant_marks(made.rows)
-    several_budgets = len({row.budget for row in made.rows}) > 1
-
-    def ssl(row: Row) -> str:
-        mark = f" [{marks[row.variant]}]" if row.variant else ""
-        trials = f" ({row.budget[0]} + {row.budget[1]} trials)" if several_budgets else ""
-        return row.ssl + mark + trials + _star(row)
-
-    columns: dict[str, Any] = {"SSL": ssl, "model": lambda row: row.model}
-    if by == "ssl":
-        columns = {"model": lambda row: _model_name(row, settings)}
-    if by == "model":
-        columns = {"SSL": lambda row: _ssl_name(row, settings)}
-    if by != "protocol" and len({row.group.protocol for row in made.rows}) > 1:
-        columns["protocol"] = lambda row: row.group.protocol if by == "ssl" else row.protocol
-    if by != "labels" and {row.labels for row in made.rows} - {ALL_LABELS}:
-        columns["labels"] = lambda row: row.labels
-    if {row.group.split_rule for row in made.rows} - {SPLIT_RULE}:
-        columns["split"] = lambda row: row.group.split_rule
-    if {row.group.main_metric for row in made.rows} - {""}:
-        columns["main metric"] = lambda row: row.group.main_metric or "default"
-    if {row.group.weights for row in made.rows} - {""}:
-        columns["weights"] = lambda row: row.group.weights or "none"
-    return list(columns), list(columns.values())
-
-
-def _star(row: Row) -> str:
-    """Marks a method that uses labels."""
-    return " *" if row.uses_labels else ""
-
-
-def _ssl_name(row: Row, settings: SharedSettings) -> str:
-    tag = settings.tag(split_settings(row.variant, row.model)[0])
-    return row.ssl + f" [{tag}]" * bool(tag) + _star(row)
-
-
-def _model_name(row: Row, settings: SharedSettings) -> str:
-    tag = settings.tag(split_settings(row.variant, row.model)[1])
-    return row.model + f" [{tag}]" * bool(tag)
-
-
-def _lines(made: ScoreTable, by: By | None, naming: Sequence[Any], settings: SharedSettings) -> list[_Line]:
-    found: dict[tuple[Any, ...], _Line] = {}
-    for row in made.rows:
-        group = row.group
-        if by == "labels":
-            group = group._replace(labels="")
-        if by == "protocol":
-            group = group._replace(protocol="")
-        theirs, own = split_settings(row.variant, row.model)
-        identity: tuple[str, ...] = (row.ssl, row.model, row.variant)
-        if by == "ssl":
-            identity = (row.model, own)
-        if by == "model":
-            identity = (row.ssl, theirs)
-        line = found.setdefault((*identity, row.budget, group), _Line([name(row) for name in naming], group))
-        line.rows[_axis_value(row, by, settings)] = row
-    # Rows are ordered by their own group's ranks, so lines of one group stay together.
-    order = {group: number for number, group in enumerate(dict.fromkeys(line.group for line in found.values()))}
-    return sorted(found.values(), key=lambda line: order[line.group])
-
-
-def _axis_value(row: Row, by: By | None, settings: SharedSettings) -> str:
-    if by == "protocol":
-        return row.group.protocol
-    if by == "labels":
-        return row.labels
-    if by is None:
-        return ""
-    return _model_name(row, settings) if by == "model" else _ssl_name(row, settings)
-
-
-def _value_order(by: By | None) -> Any:
-    return labels_order if by == "labels" else lambda value: (value != "frozen", value)
-
-
-def _datasets(made: ScoreTable, by: By | None, value: str, settings: SharedSettings) -> list[str]:
+def _datasets(made: ScoreTable, spread: Spread, value: str) -> list[str]:
     """Datasets on which some row with this value has a result."""
-    if by is None:
+    if spread.by is None:
         return made.datasets
-    rows = [row for row in made.rows if _axis_value(row, by, settings) == value]
+    rows = [row for row in made.rows if spread.value(row) == value]
     return [name for name in made.datasets if any(row.cells[name].found for row in rows)]
 
 
