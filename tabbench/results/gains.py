@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from tabbench.experiment.controls import NONE, UNTRAINED, untrained
 from tabbench.results.json_shapes import GainCellShape, GainRowShape, GainTableShape, LeftOut
@@ -16,9 +16,9 @@ from tabbench.results.statistics import Gain, GainSummary, paired_gain, summaris
 from tabbench.results.tabulate import collect_rows, group_order, side_by_side
 
 if TYPE_CHECKING:
+    from tabbench.experiment.spec import Control
     from tabbench.results.store import Store
 
-Control = Literal["none", "untrained"]
 CONTROLS: tuple[Control, ...] = ("none", "untrained")
 
 

@@ -25,7 +25,7 @@ class Line:
     rows: dict[str, Row] = field(default_factory=dict)
 
 
-class Spread:
+class Axis:
     """The rows of a table, spread over columns by an axis; without one, a line for each row."""
 
     def __init__(self, rows: Sequence[Row], by: By | None) -> None:

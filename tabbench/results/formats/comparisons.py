@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tabbench.results.formats.axes import By, Spread
+from tabbench.results.formats.axes import Axis, By
 from tabbench.results.formats.grid import Grid, Text, interval_text, unit_name
 from tabbench.results.formats.notes import left_out_notes, score_notes, settings_notes, variant_marks
-from tabbench.results.gains import CONTROLS, Control, GainRow, GainTable
+from tabbench.results.gains import CONTROLS, GainRow, GainTable
 from tabbench.results.published import ComparedCell, PublishedComparison
 from tabbench.results.record_lines import ALL_LABELS, RAW
 from tabbench.results.statistics import Gain, GainSummary
+
+if TYPE_CHECKING:
+    from tabbench.experiment.spec import Control
 
 NO_GAINS = GainSummary(0, 0, 0, 0, None)
 
@@ -27,22 +30,22 @@ def gain_grid(made: GainTable, by: By | None = None) -> Grid:
 
 def _gains_along(made: GainTable, by: By) -> Grid:
     """Summaries over datasets: what fits on a screen, whatever their number."""
-    spread = Spread([row.row for row in made.rows], by)
+    axis = Axis([row.row for row in made.rows], by)
     gains = {id(row.row): row for row in made.rows}
     lines: list[list[Text]] = []
     rules: list[int] = []
-    for number, line in enumerate(spread.lines):
-        if number in spread.rules:
+    for number, line in enumerate(axis.lines):
+        if number in axis.rules:
             rules.append(len(lines))
-        rows = [gains.get(id(line.rows.get(value))) for value in spread.values]
+        rows = [gains.get(id(line.rows.get(value))) for value in axis.values]
         for control in CONTROLS:
             summaries = [NO_GAINS if row is None else row.over(control) for row in rows]
             if any(summary != NO_GAINS for summary in summaries):
                 lines.append([Text(text) for text in [*line.names, control, *map(_summary_text, summaries)]])
     notes = [f"fidelity {made.fidelity}; on how many datasets it helps / hurts / is not shown, and the mean gain in "
              "percent of the error; paired differences, 95 % intervals over splits."] if lines else []  # fmt: skip
-    notes += spread.settings_notes() + _other_notes(made)
-    return Grid([*spread.titles, "gain over", *spread.values], lines, notes, len(spread.titles) + 1, frozenset(rules))
+    notes += axis.settings_notes() + _other_notes(made)
+    return Grid([*axis.titles, "gain over", *axis.values], lines, notes, len(axis.titles) + 1, frozenset(rules))
 
 
 def _summary_text(summary: GainSummary) -> str:

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from tabbench.contracts.metrics import RANGES
-from tabbench.results.formats.axes import By, Spread
+from tabbench.results.formats.axes import Axis, By
 from tabbench.results.formats.grid import Grid, Place, Text, figure, interval_text, number_style, unit_name
 from tabbench.results.formats.notes import score_notes
 from tabbench.results.labels import equivalents
@@ -21,27 +21,27 @@ def score_grid(made: ScoreTable, by: By | None = None) -> Grid:
         made: the table.
         by: an axis to show as columns: each dataset then has one column per value of it.
     """
-    spread = Spread(made.rows, by)
-    columns = [(value, name) for value in spread.values for name in _datasets(made, spread, value)]
+    axis = Axis(made.rows, by)
+    columns = [(value, name) for value in axis.values for name in _datasets(made, axis, value)]
     ranked = made.metric == "rank"
-    headers = [*spread.titles]
-    for value in spread.values:
+    headers = [*axis.titles]
+    for value in axis.values:
         headers += [_header(made, name, value if by else "") for each, name in columns if each == value]
         if ranked:
             headers.append(f"average rank\n{value}" if by else "average rank")
     equal = equivalents(made) if by == "labels" else {}
     places = _places(made, by)
     body = []
-    for line in spread.lines:
+    for line in axis.lines:
         cells = [Text(name) for name in line.names]
-        for value in spread.values:
+        for value in axis.values:
             row = line.rows.get(value)
             here = [name for each, name in columns if each == value]
             cells += [_cell(made, row, name, places, equal.get((id(row), name), "")) for name in here]
             if ranked:
                 cells.append(Text(_average(row)))
         body.append(cells)
-    notes = score_notes(made, settings=spread.settings_notes())
+    notes = score_notes(made, settings=axis.settings_notes())
     if _is_cut(made):
         notes.append("Intervals end where the metric's range does.")
     if by in ("ssl", "model") and places:
@@ -49,14 +49,14 @@ def score_grid(made: ScoreTable, by: By | None = None) -> Grid:
         notes.append(f"Bold: the best SSL method with each model on each dataset.{ranks}")
     if equal:
         notes.append("In brackets: how many labels raw features need to reach the same score, by interpolation.")
-    return Grid(headers, body, notes, len(spread.titles), spread.rules)
+    return Grid(headers, body, notes, len(axis.titles), axis.rules)
 
 
-def _datasets(made: ScoreTable, spread: Spread, value: str) -> list[str]:
+def _datasets(made: ScoreTable, axis: Axis, value: str) -> list[str]:
     """Datasets on which some row with this value has a result."""
-    if spread.by is None:
+    if axis.by is None:
         return made.datasets
-    rows = [row for row in made.rows if spread.value(row) == value]
+    rows = [row for row in made.rows if axis.value(row) == value]
     return [name for name in made.datasets if any(row.cells[name].found for row in rows)]
 
 
