@@ -269,6 +269,31 @@ def test_of_own_results_failures_flags_and_seeds_that_change_nothing_are_left_ou
     )
 
 
+def test_of_own_results_an_untrained_encoder_that_a_method_kept_is_no_filled_cell() -> None:
+    rows = []
+    for split in range(3):
+        for ssl in ("scarf", "untrained:scarf", "vime", "untrained:vime"):
+            encoder = f"{split}{'vime' if ssl == 'vime' else 'scarf':e>63}"  # untrained:vime has started from the same
+            same = {"encoder": encoder, "predictions": f"{encoder[1:]}{split}"}
+            score = 0.7 + split / 97 + (ssl == "vime") / 31
+            rows.append(record(0, ssl=ssl, split=split, hashes=same, test={"rmse": score}, validation={}))
+    write("results/records/one.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    found = audit_files([Path("results")])
+    assert (found.runs, found.findings) == (6, ())
+    assert found.left_out == ("6 row(s) of an untrained encoder that another method has kept as it is",)
+
+
+def test_of_own_results_copies_under_the_name_of_another_method_look_filled() -> None:
+    hashes = [{"encoder": f"{split:064}", "predictions": f"{split + 9:064}"} for split in range(3)]
+    rows = [
+        record(0, ssl=ssl, split=split, hashes=hashes[split], test={"rmse": 0.7 + split / 97}, validation={})
+        for split in range(3)
+        for ssl in ("vime", "scarf")
+    ]
+    write("results/records/one.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    assert [finding.check for finding in audit_files([Path("results")]).findings] == ["filled-cells"]
+
+
 # What is not fit to be read.
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tabbench.errors import UsageError, did_you_mean
+from tabbench.experiment.controls import untrained
 from tabbench.results.audit.mapping import RECORDS, ColumnMap, name_entries
 from tabbench.results.audit.reading import Source, UnreadableError, find_files, look_up, read_release
 from tabbench.results.audit.rows import find_test, make_run
@@ -16,6 +17,8 @@ from tabbench.results.audit.runs import Run, group
 
 Row = tuple[str, Mapping[str, Any]]
 """The place of a row, and its content."""
+CONTROL = untrained("")
+"""How the names of untrained encoders begin."""
 NO_NUMBER = "without a score that is a number"
 NO_DATASET = "without the name of a dataset"
 SHOWN_NAMES = 12
@@ -84,6 +87,7 @@ class Collection:
     def _take_records(self, rows: Sequence[Row]) -> list[Run]:
         """Records of tabbench: those that its tables show. The same predictions under several seeds are one run."""
         found: dict[Any, Run] = {}
+        proofs: dict[Any, Any] = {}
         for where, row in rows:
             if row.get("kind") == "trial":
                 continue
@@ -94,11 +98,29 @@ class Collection:
             if run is None:
                 self.dropped[NO_NUMBER] += 1
                 continue
-            predictions = look_up(row, "hashes.predictions")
+            encoder, predictions = (look_up(row, f"hashes.{name}") for name in ("encoder", "predictions"))
             key = (run.cell, run.split, predictions if isinstance(predictions, str) else where)
             if found.setdefault(key, run) is not run:
                 self.dropped["with the same predictions as another seed"] += 1
-        return list(found.values())
+            elif isinstance(encoder, str) and isinstance(predictions, str):
+                proofs[key] = (run.column, run.model, run.split, encoder, predictions)
+        return self._without_equal_controls(found, proofs)
+
+    def _without_equal_controls(self, found: Mapping[Any, Run], proofs: Mapping[Any, Any]) -> list[Run]:
+        """Leave out untrained encoders that another method, or control, has too: the hashes say that it is the same.
+
+        The untrained weights are kept if none that training gave was better on validation rows.
+        """
+        seen = {proofs.get(key) for key, run in found.items() if not run.method.startswith(CONTROL)}
+        kept = []
+        for key, run in found.items():
+            proof = proofs.get(key)
+            if run.method.startswith(CONTROL) and proof is not None and proof in seen:
+                self.dropped["of an untrained encoder that another method has kept as it is"] += 1
+            else:
+                seen.add(proof)
+                kept.append(run)
+        return kept
 
     def finish(self) -> tuple[Run, ...]:
         """Return all runs: rows with several metrics of one run are joined, and duplicate rows are dropped.
