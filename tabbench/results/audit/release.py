@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import median
 from typing import Any, cast
 
 from tabbench.results.audit.chance import Lattice, find_lattice, least_step, step_of_ties
-from tabbench.results.audit.runs import COUNTED, HIGHER, LOWER, PLAIN_COUNTS, Column, Run, group, values_of
+from tabbench.results.audit.runs import COUNTED, HIGHER, LOWER, PLAIN_COUNTS, Column, Run, group, is_common, values_of
 
 
 @dataclass(frozen=True)
@@ -116,6 +116,34 @@ class Release:
         guesses = [lattice, *(other for other in others if other is not None)]
         return sure[0] if sure else max(guesses, key=lambda guess: guess.least or 0)
 
+    def share_of_other_parts(self, runs: Sequence[Run], metric: str) -> float:
+        """How often a validation score equals the test score of another run, among these runs or on their dataset.
+
+        Those are on different rows for certain. They are equal where a score has few possible values, such as the log
+        loss of a tree or of a few neighbours; copies of one run do not count.
+        """
+        key = ("other parts", runs[0].column, metric)
+        if key not in self._cache:
+            self._cache[key] = _share_of_other_parts((run for run in self.runs if run.column == runs[0].column), metric)
+        return max(_share_of_other_parts(runs, metric), cast("float", self._cache[key]))
+
+    def share_of_ties(self, cell: Sequence[Run], metric: str) -> float:
+        """How often a test score of a cell equals one of another cell of the dataset, at most.
+
+        Where a score has few possible values, runs of one cell repeat each other just as often. Cells with the very
+        same numbers do not count: they may be copies.
+        """
+        key = ("cells", cell[0].column, metric)
+        if key not in self._cache:
+            scored = [run for run in self.runs if run.column == cell[0].column and metric in run.scores]
+            groups = group(scored, lambda run: run.cell)
+            self._cache[key] = {name: Counter(values_of(runs, metric)) for name, runs in groups.items()}
+        cells = cast("dict[tuple[str, ...], Counter[float]]", self._cache[key])
+        own = cells[cell[0].cell]
+        others = [values for values in cells.values() if values != own]
+        ties = [sum(count * other[value] for value, count in own.items()) / other.total() for other in others]
+        return max(ties, default=0.0) / own.total()
+
     def _step_of_ties(self, column: Column, metric: str) -> float:
         """The step between neighbouring scores of a dataset, estimated from ties between different methods.
 
@@ -138,3 +166,13 @@ class Release:
             values = [value / scale for value in scores.get((column, metric), [])]
             self._cache[key] = find_lattice(values, rounding, is_counted=True) if values else None
         return cast("Lattice | None", self._cache[key])
+
+
+def _share_of_other_parts(runs: Iterable[Run], metric: str) -> float:
+    scores = [(run.row, run.scores[metric]) for run in runs if metric in run.scores]
+    parts = [(row, score.validation.value, score.test.value) for row, score in scores if score.validation is not None]
+    distinct = [(validation, test) for _, validation, test in dict.fromkeys(parts)]
+    tests = Counter(test for _, test in distinct if not is_common(test))
+    equal = sum(tests[validation] for validation, _ in distinct)
+    own = sum(validation == test and not is_common(test) for validation, test in distinct)
+    return (equal - own) / max(1, len(distinct) * (len(distinct) - 1))

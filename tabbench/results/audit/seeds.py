@@ -65,8 +65,14 @@ def few_distinct_values(release: Release) -> Look | str:
         repeated = _repeated(runs)
         if not repeated or len(repeated) == len(runs) - 1:  # one value for all: that is a spread of zero
             continue
-        metrics = metrics_of(runs)
-        expected = min(chance.expected_repeats(values_of(runs, m), release.lattice(runs, m).step) for m in metrics)
+        pairs = len(runs) * (len(runs) - 1) / 2
+        expected = min(
+            max(
+                chance.expected_repeats(values_of(runs, metric), release.lattice(runs, metric).step),
+                pairs * release.share_of_ties(runs, metric),
+            )
+            for metric in metrics_of(runs)
+        )
         if chance.chance_of_so_many(len(repeated), expected) < chance.UNBELIEVABLE / len(groups):
             detail = f"{len(runs) - len(repeated)} distinct values in {len(runs)} runs"
             found += [(run, detail) for run in repeated]
@@ -76,6 +82,14 @@ def few_distinct_values(release: Release) -> Look | str:
 
 
 def _repeated(runs: Sequence[Run]) -> list[Run]:
-    """All runs except the first of each set of equal ones."""
+    """All runs except the first of each set of equal ones. Runs that differ on validation are not copies."""
     metrics = metrics_of(runs)
-    return [run for same in group(runs, lambda run: signature(run, metrics)).values() for run in same[1:]]
+
+    def on_validation(run: Run) -> tuple[float | None, ...]:
+        scores = [run.scores[metric].validation for metric in metrics]
+        return tuple(None if score is None else score.value for score in scores)
+
+    same_tests = group(runs, lambda run: signature(run, metrics)).values()
+    if len(same_tests) == 1:
+        return list(runs[1:])
+    return [run for same in same_tests for copies in group(same, on_validation).values() for run in copies[1:]]
