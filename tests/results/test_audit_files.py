@@ -18,6 +18,8 @@ from tabbench.results.audit.rows import parse_number
 from tabbench.results.audit.runs import Number, Run, canonical
 from tabbench.results.store import Store
 
+PUBLISHED = Path(__file__).parents[2] / "results" / "published"
+
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,6 +294,11 @@ def test_of_own_results_copies_under_the_name_of_another_method_look_filled() ->
     ]
     write("results/records/one.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     assert [finding.check for finding in audit_files([Path("results")]).findings] == ["filled-cells"]
+
+
+@pytest.mark.parametrize("folder", sorted(PUBLISHED.glob("*/records")), ids=lambda folder: folder.parent.name)
+def test_the_published_records_pass(folder: Path) -> None:
+    assert audit_files([folder.parent]).findings == ()
 
 
 # What is not fit to be read.
