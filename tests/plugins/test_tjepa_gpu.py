@@ -23,7 +23,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tabbench import Context, Schema, Table
-from tabbench.nn import TokenRows, own_share
+from tabbench.nn import Hooks, Pretext, TokenRows, own_share, warmup_cosine
+from tabbench.nn.pretext import _Plan, _Training
 
 WAITING = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
 
@@ -151,6 +152,27 @@ def test_gradients_optimiser_and_moving_average_wait_for_nothing() -> None:
         optimizer.step()
         follower.follow(0, 10)
     assert all(parameter.grad is not None for parameter in networks.predictor.parameters())
+
+
+@pytest.mark.parametrize("settings", [{}, {"mask_num_encs": 2}, {"frozen_target": True}], ids=str)
+def test_a_whole_step_of_the_loop_waits_for_nothing(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows by index, masks, gradients in parts, optimiser, schedule, moving average, the sum of losses: all on meta."""
+    method, table, context = TJEPA(**TINY_TJEPA, bf16=False, **settings), small_table(), Context()
+    method.initialise(table, context)
+    work = Work(method, table, context)
+    move(method.networks, "meta")
+    work.rows, method.device, work.masks = work.rows.to("meta"), "meta", None  # type: ignore[assignment]
+    monkeypatch.setattr("tabbench_tjepa.training.micro_batch_rows", lambda *_: 4)
+    work.follower, optimizer = Follower(method.networks, method.config), make_optimizer(method.networks, method.config)
+    plan = _Plan(2, 7, False, 1, lambda step, total: warmup_cosine(step, total, 2), None, 1, True)
+    hooks = Hooks(after_step=work.follower.follow)
+    pretext = Pretext(64, work.loss, in_parts=True, index_device="cpu")
+    training = _Training(method.networks, optimizer, pretext, None, context, plan, hooks, None, ())
+    method.networks.train()
+    with NoWaiting(), Indexing():
+        for step in range(2):
+            training._step(torch.arange(7, device="meta"), step, 20)
+    assert training.sums["loss"].device.type == "meta"
 
 
 def all_sizes(d: int) -> list[tuple[int, int]]:
