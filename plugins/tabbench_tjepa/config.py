@@ -119,8 +119,9 @@ class TJEPAConfig(Config):
     """Train in mixed bfloat16 precision; the representation stays float32. On a CPU only products with weights use
     bfloat16. ``auto``: whether the CPU that plans the run supports it (AVX-512 BF16 or AMX)."""
     compile: bool = False
-    """Compile the loss and its gradients with torch.compile: for CUDA, slower on a CPU. Masks then have at most four
-    different numbers of features in a context and in a target, and an incomplete last batch is dropped."""
+    """Compile the loss and its gradients with torch.compile: for CUDA, slower on a CPU, which then computes in float32
+    whatever bf16 says. Masks then have at most four different numbers of features in a context and in a target, and an
+    incomplete last batch is dropped."""
     checkpoint_seconds: float = Field(default=60.0, ge=0)
     """Minimum time between checkpoints, for runs with a scratch folder."""
 

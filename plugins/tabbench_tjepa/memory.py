@@ -21,15 +21,13 @@ RESIDENT = 0.25
 def micro_batch_rows(
     config: TJEPAConfig, n_rows: int, d: int, sizes: tuple[int, int], device: str, memory: int | None
 ) -> int:
-    """Rows of a batch whose gradients are computed at a time."""
-    if config.micro_batch is not None:
-        return config.micro_batch
-    rows = n_rows
-    if device == "cpu":
+    """Rows of ``n_rows`` whose gradients are computed at a time."""
+    rows = config.micro_batch or n_rows
+    if config.micro_batch is None and device == "cpu":
         rows = max(CACHED_TOKENS // _predictor_tokens(config, d, sizes), 1)
-    if memory is not None:
+    if config.micro_batch is None and memory is not None:
         rows = min(rows, max(int(USABLE * memory) // _bytes_per_row(config, d, sizes), 1))
-    rows = min(rows, n_rows)
+    rows = max(min(rows, n_rows), 1)
     if config.compile:  # parts of the same size have the same shape
         rows = next(size for size in range(rows, 0, -1) if n_rows % size == 0)
     return rows

@@ -90,9 +90,9 @@ class Work:
             with self._precision():
                 return self.networks(rows.take(part), masks.rows(part))
 
-        at_once = micro_batch_rows(config, n, d, sizes, self.method.device, self.memory)
         share = own_share(n)
         size = share.stop - share.start
+        at_once = micro_batch_rows(config, size, d, sizes, self.method.device, self.memory)
         loss = backward_in_parts(lambda part: loss_of(shifted(part, share.start)) * (size / n), size, at_once)
         return {"loss": sum_over_processes(self.method.networks.parameters(), loss)}
 

@@ -26,6 +26,7 @@ from tabbench import Context, Schema, Table
 from tabbench.nn import Hooks, Pretext, TokenRows, own_share, warmup_cosine
 from tabbench.nn.pretext import _Plan, _Training
 
+DROPOUT: dict[str, Any] = {"model_dropout_prob": 0.1, "pred_p_dropout": 0.1}
 WAITING = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
 
 
@@ -84,7 +85,7 @@ def test_the_guard_against_waiting_sees_it(wait: Any) -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"mask_num_encs": 2}, {"masking": "zero"}, {"model_dropout_prob": 0.1, "pred_p_dropout": 0.1}],
+    [{}, {"mask_num_encs": 2}, {"masking": "zero"}, DROPOUT],
     ids=str,
 )
 def test_masks_and_loss_on_cuda_wait_for_nothing(settings: dict[str, Any]) -> None:
@@ -104,9 +105,11 @@ def test_masks_and_loss_on_cuda_wait_for_nothing(settings: dict[str, Any]) -> No
     assert loss.device.type == "cuda"
 
 
-def test_the_loss_on_cuda_is_one_graph_without_a_break() -> None:
+@pytest.mark.parametrize("settings", [{}, DROPOUT], ids=str)
+def test_the_loss_on_cuda_is_one_graph_without_a_break(settings: dict[str, Any]) -> None:
     """Forward: gradients on CUDA need a CUDA build; on the CPU they are compiled in the slow test below."""
-    networks = TJEPANetworks(TJEPAConfig(**TINY_TJEPA), Schema(tuple("abcde")), missing=False).train()
+    config = TJEPAConfig(**TINY_TJEPA, **settings)
+    networks = TJEPANetworks(config, Schema(tuple("abcde")), missing=False).train()
     counter = CompileCounterWithBackend("aot_eager")
     with FakeTensorMode(), torch.no_grad(), Indexing():
         move(networks, "cuda")
@@ -121,6 +124,19 @@ def test_the_loss_on_cuda_is_one_graph_without_a_break() -> None:
     torch._dynamo.reset()
     assert loss.device.type == "cuda"
     assert counter.frame_count == 1
+
+
+def test_a_compiled_loss_has_dropout_on_a_cpu_too() -> None:
+    """The paper's settings, on a machine that turns out to have no GPU."""
+    networks = TJEPANetworks(TJEPAConfig(**TINY_TJEPA, **DROPOUT), Schema(tuple("abcde")), missing=False).train()
+    rows = TokenRows(torch.randn(6, 5), torch.zeros(6, 0), torch.zeros(6, 0, dtype=torch.int64))
+    masks = draw_masks(6, 5, (2, 2), 1, 4, "cpu", None)
+    loss = torch.compile(networks, backend="eager", fullgraph=True, dynamic=False)
+    first, second = loss(rows, masks), loss(rows, masks)
+    first.backward()
+    torch._dynamo.reset()
+    assert torch.isfinite(first)
+    assert first != second, "dropout is drawn anew"
 
 
 def test_the_moving_average_is_one_operation_and_the_optimiser_is_fused() -> None:
@@ -192,6 +208,7 @@ def test_a_compiled_training_has_at_most_sixteen_shapes(d: int) -> None:
     for n_rows in (512, 96):
         parts = {micro_batch_rows(config, n_rows, d, size, "cpu", None) for size in drawn}
         assert all(n_rows % part == 0 for part in parts)
+    assert micro_batch_rows(TJEPAConfig(compile=True, micro_batch=33), 512, d, (1, 1), "cpu", None) == 32
 
 
 @pytest.mark.slow
