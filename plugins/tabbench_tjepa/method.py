@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from tabbench import Context, DataError, Representation, Scaler, SSLMethod, State, Table, TrainableEncoder
 from tabbench.nn import TokenRows, empty_array, load_module, module_state, seeded
@@ -103,8 +103,7 @@ class TJEPA(SSLMethod):
             rows = self.rows(table)
             return rows.numeric, rows.missing, rows.categorical
 
-        network: nn.Module = TokenNetwork(self.representation_encoder, self.config)
-        return TrainableEncoder(network if self.whitening is None else nn.Sequential(network, self.whitening), prepare)
+        return TrainableEncoder(TokenNetwork(self.representation_encoder, self.config, self.whitening), prepare)
 
     def rows(self, table: Table) -> TokenRows:
         """The table's rows, scaled, on the CPU."""

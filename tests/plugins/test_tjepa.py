@@ -10,6 +10,7 @@ from sklearn.datasets import load_diabetes
 from small_settings import TINY_TJEPA
 from tabbench_tjepa import training
 from tabbench_tjepa.config import TJEPAConfig, cpu_has_bf16
+from tabbench_tjepa.finetuning import TokenNetwork
 from tabbench_tjepa.memory import USABLE, micro_batch_rows
 from tabbench_tjepa.method import TJEPA
 from tabbench_tjepa.objective import Follower, TJEPANetworks
@@ -416,6 +417,16 @@ def test_whitened_columns_are_uncorrelated_and_of_unit_variance() -> None:
         assert array.ndim == 2
         assert array.shape[1] <= 5 * 8
         np.testing.assert_allclose(np.cov(array, rowvar=False, bias=True), np.eye(array.shape[1]), atol=0.02)
+
+
+@pytest.mark.parametrize("settings", [{}, {"whiten": "pca"}, {"encoder": "target"}], ids=str)
+def test_the_network_to_fine_tune_computes_the_representation(settings: dict[str, Any]) -> None:
+    method, table = pretrained(**settings, exp_epochs=1), mixed_table()
+    encoder = method.trainable_encoder()
+    with torch.no_grad():
+        found = encoder.module(*encoder.prepare(table))
+    np.testing.assert_allclose(found.numpy(), method.encode(table).array, rtol=1e-4, atol=1e-5)
+    assert isinstance(encoder.module, TokenNetwork), "it says what memory a row takes"
 
 
 def test_tables_too_wide_to_whiten_are_refused_in_words() -> None:
