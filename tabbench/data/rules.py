@@ -203,9 +203,15 @@ def train_side(rule: SplitRule, unlabelled: pd.DataFrame, features: pd.DataFrame
         words = unlabelled[rule.column].astype(str).str.strip().str.lower()
         return words.isin([word for word, part in PARTS.items() if part == 0]).to_numpy(dtype=bool)
     if rule.group:
-        held_out = features[rule.group].iloc[np.concatenate([split.validation, split.test])].astype(str).unique()
-        return ~unlabelled[rule.group].astype(str).isin(held_out).to_numpy(dtype=bool)
+        held_out = _group_names(features[rule.group]).iloc[np.concatenate([split.validation, split.test])].unique()
+        return ~_group_names(unlabelled[rule.group]).isin(held_out).to_numpy(dtype=bool)
     return everywhere
+
+
+def _group_names(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Text for each group. The group 7 is the same one in a column of integers and in one of floats."""
+    is_number = pd.api.types.is_numeric_dtype(column.dtype)
+    return (column.astype("float64") if is_number else column).astype(str)
 
 
 def _parts(parts: NDArray[np.int64]) -> Split:

@@ -263,9 +263,10 @@ def test_unlabelled_rows_of_the_future_are_for_pretraining_only_if_one_asks() ->
     assert "4 rows without a target: used by pretraining only" in anywhere.notes
 
 
-def test_unlabelled_rows_of_held_out_groups_are_left_out() -> None:
+@pytest.mark.parametrize("numbers", [False, True])
+def test_unlabelled_rows_of_held_out_groups_are_left_out(numbers: bool) -> None:
     who = np.arange(N) // 10
-    frame = make_features(who=[f"p{i}" for i in who], y=Y.astype(str))
+    frame = make_features(who=who if numbers else [f"p{i}" for i in who], y=Y.astype(str))
     frame.loc[::10, "y"] = None
     data = open_with(frame, make_rule(group="who"), "who")
     assert data.unlabelled is not None
