@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from tabbench.errors import DataError, did_you_mean
 from tabbench.values import FIRST_LEVEL, MISSING, UNKNOWN, Schema, Table
@@ -149,9 +150,25 @@ def _codes(frame: pd.DataFrame, schema: Schema) -> np.ndarray[Any, np.dtype[np.i
         text = as_text(frame[name])
         # A code for each distinct text, then for each row. The last entry is for missing rows (code -1).
         found = pd.Index(levels, dtype=object).get_indexer(pd.Index(text.cat.categories, dtype=object))
+        if (found < 0).any() and _holds_numbers(frame[name]):
+            found = np.where(found >= 0, found, _find_equal(text.cat.categories, levels))
         code_of = np.append(np.where(found >= 0, found + FIRST_LEVEL, UNKNOWN), MISSING)
         codes[:, j] = code_of[text.cat.codes.to_numpy()]
     return codes
+
+
+def _holds_numbers(column: pd.Series[Any]) -> bool:
+    kind = column.cat.categories.dtype if isinstance(column.dtype, pd.CategoricalDtype) else column.dtype
+    return pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_bool_dtype(kind)
+
+
+def _find_equal(numbers: pd.Index[Any], levels: Sequence[str]) -> NDArray[np.int64]:
+    """The level with the same value, -1 for none: whether 2 is written 2 or 2.0 depends on the rows around it."""
+    values = pd.to_numeric(pd.Series(levels, dtype=object), errors="coerce").drop_duplicates()
+    places = np.append(values.index.to_numpy(), -1)
+    wanted = pd.to_numeric(pd.Series(numbers, dtype=object), errors="coerce")
+    found: NDArray[np.int64] = places[pd.Index(values).get_indexer(pd.Index(wanted))]
+    return found
 
 
 def as_text(column: pd.Series[Any]) -> pd.Series[Any]:

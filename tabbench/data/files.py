@@ -28,7 +28,7 @@ from tabbench.data.reading import Reading, TaskName
 from tabbench.errors import DataError
 from tabbench.frames import categorical_columns, is_categorical, no_column, these
 
-READER_REVISION = 6
+READER_REVISION = 7
 """Increased when the same file would be read differently; tables read by older versions are then read again."""
 FEW_VALUES = 20
 """A target with at most this many distinct whole numbers holds classes."""

@@ -40,7 +40,7 @@ PLAIN = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
 GAPS = "'\N{RIGHT SINGLE QUOTATION MARK}\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE} "
 """Signs that separate thousands and nothing else."""
 GROUPING = f"[,{GAPS}]"
-THOUSANDS = rf"([+-]?[1-9]\d{{0,2}}({GROUPING}\d{{3}})+(\.\d+)?|[+-]?\d{{1,3}}(\.\d+)?)"
+THOUSANDS = rf"([+-]?[1-9]\d{{0,2}}((,\d{{3}})+|([{GAPS}]\d{{3}})+)(\.\d+)?|[+-]?\d{{1,3}}(\.\d+)?)"
 POINTS = r"[+-]?[1-9]\d{0,2}(\.\d{3})+"
 """Whole numbers with points between thousands."""
 DECIMAL_COMMA = (

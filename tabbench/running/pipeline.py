@@ -77,7 +77,8 @@ class Pipeline:
         for number, name in enumerate(self.schema.categorical):
             unknown = int((table.categorical[:, number] == FIRST_LEVEL - 1).sum())
             if unknown:
-                notes.append(f"{name}: {unknown} rows have a value not seen in training")
+                have = "row has" if unknown == 1 else "rows have"
+                notes.append(f"{name}: {unknown:,} {have} a value not seen in training")
         return notes
 
     @property

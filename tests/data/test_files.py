@@ -190,6 +190,14 @@ def test_separators_of_thousands_are_no_words(name: str, sign: str, tmp_path: Pa
     assert "'a' read with thousands separators" in loaded.notes
 
 
+@pytest.mark.parametrize("name", ["t.csv", "tabs.tsv", "semicolon.csv"])
+def test_a_comma_after_other_separators_of_thousands_marks_decimals(name: str, tmp_path: Path) -> None:
+    values = [f"{i} {i:03d},{i:03d}" for i in range(1, 41)]
+    loaded = read_column(tmp_path, values, name=name)
+    assert loaded.frame["a"].tolist() == pytest.approx([i * 1001 + i / 1000 for i in range(1, 41)])
+    assert "'a' read with decimal commas" in loaded.notes
+
+
 def test_a_comma_that_may_be_either_goes_by_what_separates_the_fields(tmp_path: Path) -> None:
     values = [f"{i},500" for i in range(1, 41)]
     assert read_column(tmp_path, values, name="t.csv").frame["a"][2] == 3500

@@ -65,6 +65,19 @@ def test_numbers_of_every_type_become_float32_in_place() -> None:
     assert np.allclose(table.numeric[:, 2], frame["f"])
 
 
+@pytest.mark.parametrize("kind", ["float64", "int64", "Float64", "Int64", "category"])
+def test_numbers_are_found_among_the_levels_however_the_rows_around_them_are_written(kind: Any) -> None:
+    fractions = fit_schema(pd.DataFrame({"c": [1.0, 1.5, 2.0]}), ["c"])  # 1.0, 1.5, 2.0
+    whole = fit_schema(pd.DataFrame({"c": [1, 2, 10]}), ["c"])  # 1, 10, 2
+    ones = pd.DataFrame({"c": pd.Series([2, 1, 3]).astype(kind)})
+    assert to_table(ones, fractions).categorical[:, 0].tolist() == [FIRST_LEVEL + 2, FIRST_LEVEL, UNKNOWN]
+    assert to_table(ones, whole).categorical[:, 0].tolist() == [FIRST_LEVEL + 2, FIRST_LEVEL, UNKNOWN]
+    mixed = pd.DataFrame({"c": [10.0, 1.5, np.nan]})
+    assert to_table(mixed, whole).categorical[:, 0].tolist() == [FIRST_LEVEL + 1, UNKNOWN, MISSING]
+    words = fit_schema(pd.DataFrame({"c": ["1", "1.0", "x"]}))
+    assert to_table(pd.DataFrame({"c": ["1.00"]}), words).categorical[0, 0] == UNKNOWN, "text is what it is"
+
+
 def test_only_the_most_frequent_of_very_many_levels_are_told_apart() -> None:
     values = [f"v{i:05d}" for i in range(MAX_LEVELS + 500)]
     frame = pd.DataFrame({"c": values + values[-200:]})
