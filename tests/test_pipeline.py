@@ -119,6 +119,21 @@ def test_a_missing_column_is_told_with_the_file(churn: Path, fitted: Path) -> No
     assert done.stderr == f"tabbench: {churn / 'lacks.csv'}: there is no column 'b'. Available: a, c.\n"
 
 
+def test_new_rows_are_not_overwritten(churn: Path, fitted: Path) -> None:
+    rows(5).to_csv(churn / "both.csv", index=False)
+    done = tabbench("predict", fitted, churn / "both.csv", "--out", churn / "both.csv", "--plugin", TOYS)
+    assert done.returncode == 2
+    assert done.stderr == f"tabbench: --out {churn / 'both.csv'} is the file with the new rows; give another\n"
+
+
+def test_other_files_in_its_folder_are_not_part_of_a_pipeline(churn: Path, fitted: Path, tmp_path: Path) -> None:
+    pipeline = tb.load(fitted, plugins=(TOYS,))
+    (tmp_path / "notes.txt").write_text("mine")
+    pipeline.save(tmp_path)
+    (tmp_path / "notes.txt").write_text("changed")
+    pd.testing.assert_frame_equal(tb.load(tmp_path, plugins=(TOYS,)).predict(rows(5)), pipeline.predict(rows(5)))
+
+
 def test_a_loaded_pipeline_predicts_a_frame(fitted: Path) -> None:
     pipeline = tb.load(fitted, plugins=(TOYS,))
     out = pipeline.predict(rows(10, seed=7).set_index(pd.Index(range(100, 110))))

@@ -192,6 +192,8 @@ def predict(
     if out.suffix not in WRITERS:
         raise UsageError(f"--out {out}: its name must end in {' or '.join(WRITERS)}")
     check_place(out)
+    if out.exists() and file.exists() and out.samefile(file):
+        raise UsageError(f"--out {out} is the file with the new rows; give another")
     fitted = load(pipeline, pick_device(device), tuple(plugin or ()))
     frame, notes = read_rows(file, fitted.reading)
     try:

@@ -127,6 +127,8 @@ def _decode(content: bytes) -> str:
 
 
 def _parse_text(text: str, separator: str | None) -> Parsed:
+    if "\n" not in text:  # as old spreadsheets for the Macintosh write
+        text = text.replace("\r", "\n")
     stated = SEPARATOR_LINE.match(text)
     if stated:
         text, separator = text[stated.end() :], stated["sign"]
@@ -212,7 +214,10 @@ def _is_large(column: pd.Series[Any]) -> bool:
 
 
 def _fields(line: str, separator: str) -> list[str]:
-    return next(csv.reader([line.rstrip("\r")], delimiter=separator, skipinitialspace=True), [])
+    try:
+        return next(csv.reader([line.rstrip("\r")], delimiter=separator, skipinitialspace=True), [])
+    except csv.Error as error:
+        raise DataError(f"not a table ({str(error).partition(' - ')[0]})") from None
 
 
 def _parse_parquet(content: bytes) -> Parsed:

@@ -362,7 +362,11 @@ def _read_durations(texts: pd.Series[Any]) -> tuple[Numbers, str] | None:
 
 def _days(times: pd.Series[Any]) -> pd.Series[Any]:
     if not pd.api.types.is_timedelta64_dtype(times.dtype):
-        times = times - pd.Timestamp(0, tz=getattr(times.dtype, "tz", None))
+        epoch = pd.Timestamp(0, tz=getattr(times.dtype, "tz", None))
+        try:
+            times = times - epoch
+        except pd.errors.OutOfBoundsDatetime:  # 9999-12-31, which in many tables means "until now"
+            times = times - epoch.as_unit("s")
     days: pd.Series[Any] = times.dt.total_seconds() / 86_400
     return days
 

@@ -139,7 +139,8 @@ class Pipeline:
         save_file(state, folder / STATE)
         if self.method is not None:
             self.method.save(folder / ENCODER)
-        files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != ABOUT)
+        encoder = (folder / ENCODER).rglob("*") if self.method is not None else ()
+        files = [folder / STATE, *sorted(path for path in encoder if path.is_file())]  # others are not the pipeline's
         about = {
             "format": FORMAT,
             "schema": self.schema.to_json(),

@@ -3,6 +3,7 @@
 import gzip
 import os
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -254,6 +255,22 @@ def test_typed_dates_are_days_too(name: str, tmp_path: Path) -> None:
     loaded = read_column(tmp_path, DAYS.tolist(), name=name)
     assert loaded.frame["a"][[0, 1, 2]].tolist() == [2.0, 3.5, 5.0]
     assert loaded.dates == ("a",)
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.xlsx"])
+def test_dates_beyond_64_bits_of_nanoseconds_are_days_too(name: str, tmp_path: Path) -> None:
+    times = [datetime(9999, 12, 31), datetime(1500, 1, 1) if "xlsx" not in name else datetime(1950, 1, 1)] * 20
+    days = [(time - datetime(1970, 1, 1)).days for time in times]
+    assert read_column(tmp_path, times, name=name).frame["a"].tolist() == days
+    assert read_column(tmp_path, [f"{time:%d/%m/%Y}" for time in times], name=name).frame["a"].tolist() == days
+
+
+def test_lines_may_end_as_they_did_on_old_macintoshes(tmp_path: Path) -> None:
+    (tmp_path / "mac.csv").write_bytes(b"a,y\r" + b"1.5,p\r2.5,q\r" * 20)
+    assert read_file(tmp_path / "mac.csv", "y").frame["a"].tolist() == [1.5, 2.5] * 20
+    (tmp_path / "both.csv").write_bytes(b"a,y\r1.5,p\n" + b"1.5,p\n2.5,q\n" * 20)
+    with pytest.raises(DataError, match=r"both.csv: not a table \(new-line character seen in unquoted field\)$"):
+        read_file(tmp_path / "both.csv", "y")
 
 
 def test_daily_dates_are_not_taken_for_row_numbers(tmp_path: Path) -> None:
