@@ -205,6 +205,19 @@ def test_few_new_rows_mean_what_they_meant_in_training(sales: tuple[Path, pd.Dat
     assert pipeline.surprises(typed) == []
 
 
+def test_new_rows_in_another_notation_are_told(sales: tuple[Path, pd.DataFrame], tmp_path: Path) -> None:
+    path, frame = sales
+    pipeline = fit_file(path, "price", "linear")
+    frame.assign(day=pd.to_datetime(frame["day"]).dt.strftime("%d/%m/%Y")).to_csv(tmp_path / "new.csv", index=False)
+    rows, notes = read_rows(tmp_path / "new.csv", pipeline.reading)
+    assert "'day' is read as day/month/year in these rows" in notes
+    np.testing.assert_allclose(pipeline.predict(rows)["price"], pipeline.predict(frame)["price"])
+    frame.assign(age="41,5").to_csv(tmp_path / "new.csv", index=False, sep=";")
+    rows, notes = read_rows(tmp_path / "new.csv", pipeline.reading)
+    assert notes == ["'age' read with decimal commas in these rows"]
+    assert rows["age"].tolist() == [41.5] * 120
+
+
 @pytest.mark.parametrize("separator", [",", ";"])
 def test_a_comma_in_new_rows_means_what_it_meant_in_training(separator: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)

@@ -19,6 +19,7 @@ from tabbench.data.inference import (
     MISSING_TEXT,
     NUMBER_LIKE,
     Inferred,
+    differing_dates,
     infer_columns,
     means_thousands,
     month_first_columns,
@@ -32,7 +33,7 @@ READER_REVISION = 7
 """Increased when the same file would be read differently; tables read by older versions are then read again."""
 FEW_VALUES = 20
 """A target with at most this many distinct whole numbers holds classes."""
-SURPRISES = ("as missing", "not with decimal commas", "as in the fitted table")
+SURPRISES = ("as missing", "not with decimal commas", "as in the fitted table", "in these rows")
 """How notes end that matter for rows whose columns are known."""
 AS_FILE_IS = Reading()
 
@@ -139,7 +140,12 @@ def understand_rows(parsed: Parsed, reading: Reading) -> list[str]:
     )
     _take_words(parsed, reading.decimal_commas)
     texts = {name: parsed.frame[name] for name in present.numeric if is_categorical(parsed.frame[name])}
-    _tidy(parsed, present, known=True)
+    inferred, _ = _tidy(parsed, present, known=True)
+    commas = [name for name in inferred.decimal_commas if name not in reading.decimal_commas]
+    if commas:
+        parsed.notes.append(f"{these(commas)} read with decimal commas in these rows")
+    for name, order in differing_dates(present.numeric, parsed.notes, reading.month_first).items():
+        parsed.notes.append(f"{name!r} is read as {order} in these rows")
     for name, before in texts.items():
         after = parsed.frame[name]
         words = before[before.notna() & after.isna()].astype(str).str.strip()

@@ -64,7 +64,7 @@ DURATION = (
     r"(?:(?P<hours>\d{1,4}):(?P<minutes>\d{2})(?::(?P<seconds>\d{2}(?:\.\d+)?))?)?"
 )
 SAMPLE = 20
-MONTH_FIRST = "month before day"
+MONTH_FIRST, DAY_FIRST = "month before day", "day before month"
 SHORT_YEARS = 1969
 """The first of the hundred years that two digits can mean, as in POSIX."""
 DECIMAL, GROUPED, POINTED = "decimal comma", "thousands", "points"
@@ -341,7 +341,7 @@ def _read_other_dates(texts: pd.Series[Any], month_first: bool) -> tuple[Numbers
         + number["minute"].fillna(0).to_numpy() / 1440
         + number["seconds"].fillna(0).to_numpy() / 86400
     )
-    return days, f"date, {MONTH_FIRST}" if month_first else "date, day before month"
+    return days, f"date, {MONTH_FIRST if month_first else DAY_FIRST}"
 
 
 def _read_durations(texts: pd.Series[Any]) -> tuple[Numbers, str] | None:
@@ -397,6 +397,16 @@ def _note_strays(name: str, texts: pd.Series[Any], values: Numbers, rows: NDArra
 def month_first_columns(names: Iterable[str], notes: Collection[str]) -> tuple[str, ...]:
     """The date columns in which the month comes first, according to the notes of a table."""
     return tuple(name for name in names if any(note.startswith(_date(name, MONTH_FIRST)) for note in notes))
+
+
+def differing_dates(names: Iterable[str], notes: Collection[str], month_first: Collection[str]) -> dict[str, str]:
+    """How dates are written in columns with another order of day and month than is known of them."""
+    found = {}
+    for name in names:
+        other = _date(name, DAY_FIRST if name in month_first else MONTH_FIRST)
+        if any(note.startswith(other) for note in notes):
+            found[name] = "day/month/year" if name in month_first else "month/day/year"
+    return found
 
 
 def _date(name: str, order: str = "") -> str:
