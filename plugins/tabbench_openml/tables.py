@@ -118,6 +118,8 @@ def _as_described(column: pd.Series[Any], feature: Feature) -> pd.Series[Any]:
     text = text.where(text.isna(), text.map(str, na_action="ignore"))
     # A level may be `true` in one format and `True` or `1.0` in the other; use the server's spelling.
     spelling = {value.lower(): value for value in feature.values}
+    exact = {value: value for value in feature.values}  # `a` and `A` may be two levels
     return text.map(
-        lambda value: spelling.get(value.lower(), spelling.get(value.removesuffix(".0"), value)), na_action="ignore"
+        lambda value: exact.get(value) or spelling.get(value.lower(), spelling.get(value.removesuffix(".0"), value)),
+        na_action="ignore",
     )

@@ -91,3 +91,10 @@ def test_the_paper_has_seven_datasets_with_their_abbreviations() -> None:
     for plugin in plugins:
         entry = registry.find("data", plugin.name)
         registry.load(entry)(**entry.plugin.arguments)
+
+
+def test_levels_that_differ_by_case_stay_apart(tmp_path: Path) -> None:
+    file = tmp_path / "dataset.arff"
+    file.write_text("@relation x\n@attribute a {b,B,True}\n@data\nb\nB\ntrue\n")
+    found = Download(file, "x", 1, "a", (Feature("a", False, ("b", "B", "True")),), frozenset(), rows=3)
+    assert read_table(found)["a"].tolist() == ["b", "B", "True"]
