@@ -144,7 +144,12 @@ def test_a_loaded_pipeline_predicts_a_frame(fitted: Path) -> None:
         pipeline.predict(rows(10).rename(columns={"b": "B"}))
     with pytest.raises(DataError, match="columns are missing: 'a', 'b'$"):
         pipeline.predict(rows(10)[["c"]])
+    half = rows(10).astype({"a": object})
+    half.loc[:4, "a"] = "odd"
+    assert pipeline.surprises(half) == ["5 value(s) 'odd' of 'a' are treated as missing"]
     for ask in (pipeline.predict, pipeline.surprises):
+        with pytest.raises(DataError, match="new rows must be a DataFrame, not list$"):
+            ask([[1, 2, 3]])  # type: ignore[arg-type]
         with pytest.raises(DataError, match="several columns have the same name: 'a'$"):
             ask(pd.concat([rows(10), rows(10)[["a"]]], axis=1))
         with pytest.raises(DataError, match="column 'b' holds values of type list: only numbers"):
@@ -202,7 +207,7 @@ def test_few_new_rows_mean_what_they_meant_in_training(sales: tuple[Path, pd.Dat
     np.testing.assert_allclose(pipeline.predict(rows)["price"], every["price"].iloc[[119]])
     typed = frame.assign(day=pd.to_datetime(frame["day"], format="%m/%d/%Y"))
     pd.testing.assert_frame_equal(pipeline.predict(typed), every)
-    assert pipeline.surprises(typed) == []
+    assert pipeline.surprises(typed) == ["1 value(s) 'unknown' of 'age' are treated as missing"]
 
 
 def test_new_rows_in_another_notation_are_told(sales: tuple[Path, pd.DataFrame], tmp_path: Path) -> None:

@@ -63,17 +63,19 @@ class Pipeline:
         Raises:
             DataError: a column is missing, or a numeric one holds something else.
         """
-        frame = self._understood(frame)
+        frame, _ = self._understood(frame)
         parts = [self._predict(frame.iloc[start : start + CHUNK_ROWS]) for start in range(0, len(frame), CHUNK_ROWS)]
         return pd.concat(parts) if parts else self._to_frame(self._empty(), frame.index)
 
     def surprises(self, frame: pd.DataFrame) -> list[str]:
-        """Notes on new rows: unused columns, unseen levels."""
+        """Notes on new rows: unused columns, unseen levels, words in place of numbers, other notations."""
+        understood, told = self._understood(frame)
         notes = []
         extra = [str(name) for name in frame.columns if name not in (*self.schema.names, self.target)]
         if extra:
             notes.append(f"not used: {', '.join(extra[:5])}{' and more' if len(extra) > 5 else ''}")
-        table = to_table(self._understood(frame), self.schema)
+        notes += told
+        table = to_table(understood, self.schema)
         for number, name in enumerate(self.schema.categorical):
             unknown = int((table.categorical[:, number] == FIRST_LEVEL - 1).sum())
             if unknown:
@@ -92,11 +94,13 @@ class Pipeline:
             thousands=self.thousands,
         )
 
-    def _understood(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The columns of the schema, with text converted; keeps the index."""
+    def _understood(self, frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+        """The columns of the schema, with text converted, and what is odd about it; keeps the index."""
         from tabbench.data.files import understand_rows
         from tabbench.data.formats import Parsed
 
+        if not isinstance(frame, pd.DataFrame):
+            raise DataError(f"new rows must be a DataFrame, not {type(frame).__name__}")
         refuse_repeated([str(name) for name in frame.columns])
         absent = [name for name in self.schema.names if name not in frame.columns]
         if len(absent) == 1:
@@ -105,8 +109,8 @@ class Pipeline:
             raise DataError(f"columns are missing: {these(absent)}")
         parsed = Parsed(frame[list(self.schema.names)].copy())
         check_frame(parsed.frame)
-        understand_rows(parsed, self.reading)
-        return parsed.frame
+        notes = understand_rows(parsed, self.reading)
+        return parsed.frame, notes
 
     def _predict(self, frame: pd.DataFrame) -> pd.DataFrame:
         table = to_table(frame, self.schema)
