@@ -70,9 +70,10 @@ def test_records_are_taken_once_and_stay_what_they_were(theirs: Path, tmp_path: 
     ]
 
 
+@pytest.mark.parametrize("at_once", [True, False])
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_record_that_was_written_again_without_its_seed_is_merged_as_such(
-    theirs: Path, tmp_path: Path, order: int
+    theirs: Path, tmp_path: Path, order: int, *, at_once: bool
 ) -> None:
     def tell(record: dict[str, Any]) -> None:
         if seed_one(record):
@@ -81,11 +82,22 @@ def test_a_record_that_was_written_again_without_its_seed_is_merged_as_such(
 
     folders = [theirs, copy_of(theirs, tmp_path / "told", tell)][::order]
     store = Store(tmp_path / "ours")
-    for folder in folders:
-        merged = merge_results([folder], store)
+    for several in [folders] if at_once else [[folder] for folder in folders]:
+        merged = merge_results(several, store)
         assert merged.refused == []
     seeds = sorted(str(record.get("seed")) for record in saved(store) if record["ssl"] == "projection")
     assert seeds == ["0", "None"]
+
+
+def test_a_record_that_does_not_say_when_it_was_written_is_merged(theirs: Path, tmp_path: Path) -> None:
+    def forget(record: dict[str, Any]) -> None:
+        record["time"] = None
+        record["seed"] = None
+
+    store = Store(tmp_path / "ours")
+    merge_results([theirs], store)
+    merged = merge_results([copy_of(theirs, tmp_path / "timeless", forget)], store)
+    assert (merged.refused, sum(merged.added.values())) == ([], 0)
 
 
 def test_merging_again_changes_nothing(theirs: Path, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
+from operator import attrgetter
 from pathlib import Path
 
 from tabbench.errors import UsageError
@@ -42,11 +43,17 @@ class Found:
         """Whether it is a complete result or a finished trial; anything else yields to either."""
         return Record.from_json(self.record).is_done
 
+    @property
+    def written(self) -> float:
+        """When, in seconds since 1970."""
+        return float(self.record.get("time") or 0.0)
+
     def __str__(self) -> str:
         record = self.record
-        number = f"trial {record.get('number')}" if record.get("kind") == "trial" else f"seed {record.get('seed')}"
+        what, number = ("trial", "number") if record.get("kind") == "trial" else ("seed", "seed")
+        which = "" if record.get(number) is None else f" {what} {record[number]}"
         place = f"{record.get('data')}/{record.get('split')}"
-        return f"{self.key[:10]} ({place} {record.get('ssl')} + {record.get('model')} {number})"
+        return f"{self.key[:10]} ({place} {record.get('ssl')} + {record.get('model')}{which})"
 
 
 @dataclass
@@ -131,22 +138,22 @@ def record_lines(folder: Path, refused: list[str]) -> Iterator[tuple[str, bytes]
 
 def _choose(ours: Found | None, candidates: list[Found], merged: Merged) -> Found | None:
     """The record to merge for a key; None if there is nothing new or nothing trustworthy."""
-    done = [found for found in candidates if found.is_done]
+    done = sorted((found for found in candidates if found.is_done), key=attrgetter("written"))
     known = [ours] if ours is not None and ours.is_done else []
     if any(clashes(one.record, other.record) for one, other in combinations([*known, *done], 2)):
         merged.refused.append(_disagreement(known, done))
         return None
     if known or (ours is not None and not done):
-        again = [found for found in done if known and _is_retold(known[0].record, found.record)]
+        again = [found for found in done if known and _is_retold(known[0], found)]
         merged.same += len(candidates) - bool(again)
         return again[-1] if again else None
     merged.same += len(done or candidates) - 1
     return (done or candidates)[-1]
 
 
-def _is_retold(ours: Line, other: Line) -> bool:
+def _is_retold(ours: Found, other: Found) -> bool:
     """Whether a record was written again because its model has had no seeds since, or has had some since."""
-    return ours.get("seed") != other.get("seed") and other.get("time", 0.0) > ours.get("time", 0.0)
+    return ours.record.get("seed") != other.record.get("seed") and other.written > ours.written
 
 
 def _disagreement(known: list[Found], done: list[Found]) -> str:
