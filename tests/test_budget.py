@@ -1,10 +1,19 @@
 """What a run does first, and what it leaves out when it may not take long."""
 
-import pytest
-from harness import Bench, InProcess
+from collections.abc import Mapping
+from dataclasses import replace
 
+import pytest
+from harness import Bench, InProcess, Watcher
+
+from tabbench.contracts import Job, Outcome
+from tabbench.contracts.job import Event
 from tabbench.errors import UsageError
 from tabbench.running.clock import Prior
+from tabbench.running.driver import run_plan
+from tabbench.running.forecast import Forecast
+from tabbench.running.launch import make_launcher
+from tabbench.running.measurements import CALIBRATE
 from tabbench.running.request import parse_duration
 
 
@@ -47,6 +56,33 @@ def test_what_fits_is_done_though_something_before_it_does_not(bench: Bench) -> 
     summary = bench.run(executor=InProcess, budget=3600.0, prior=prior, controls=[], model=["nearest", "linear"])
     assert [step.label for step, _ in summary.left_out] == ["wine/0 projection + nearest seed 0"]
     assert summary.done == 1
+
+
+def test_no_study_is_opened_before_its_time_is_known(bench: Bench) -> None:
+    """Workers take a while to start. Until then there is no room, for a measurement neither."""
+    order: list[str] = []
+
+    class Slow(InProcess):
+        looks = 0
+
+        def room(self, kind: str) -> int:
+            self.looks += 1
+            return int(self.looks > 5)
+
+        def expect(self, ready: Mapping[str, int]) -> None:
+            assert self.looks > 5 or ready, "otherwise no worker is started"
+
+        def submit(self, job: Job) -> None:
+            order.append(job.kind)
+            seconds = 1e6 if job.kind == CALIBRATE else 0.0
+            self.events.append(Event(job.key, outcome=Outcome("ok", {"seconds": seconds})))
+
+    plan = bench.plan(ssl=["none"], model=["xgboost"], trials=4, controls=[])
+    launcher = replace(make_launcher(bench.registry, jobs=1), start=Slow)
+    forecast = Forecast(plan, bench.store, launcher, 3600.0)
+    summary = run_plan(plan, bench.store, launcher, Watcher(), budget=3600.0, forecast=forecast)
+    assert set(order) == {CALIBRATE}, "it was left out, as it would take days"
+    assert (summary.done, len(summary.left_out)) == (0, 1)
 
 
 def test_a_job_that_runs_when_the_budget_ends_is_ended_and_resumed(bench: Bench) -> None:

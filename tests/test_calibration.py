@@ -15,7 +15,7 @@ from tabbench.experiment.payloads import CalibratePayload, Shape
 from tabbench.running.calibration import FEW, make_labelled, measure
 from tabbench.running.clock import Clock
 from tabbench.running.driver import run_plan
-from tabbench.running.forecast import BEFORE_WORK, Forecast
+from tabbench.running.forecast import BEFORE_WORK, SHARE, Forecast
 from tabbench.running.launch import make_launcher
 from tabbench.running.measurements import PER_JOB, Calibration
 from tabbench.running.studies import OpenStudy, known_trials
@@ -181,13 +181,16 @@ def test_what_makes_up_most_of_the_time_is_measured_next(bench: Bench) -> None:
     assert asked[wine : wine + 4] == [("mlp", 142)] * 4, "all its settings, once it is known to be slow"
 
 
-def test_a_run_measures_for_a_minute_at_most(bench: Bench) -> None:
+@pytest.mark.parametrize(("budget", "most"), [(None, BEFORE_WORK), (3600.0, BEFORE_WORK), (60.0, SHARE * 60.0)])
+def test_a_run_measures_for_a_minute_or_a_share_of_its_budget_at_most(
+    bench: Bench, budget: float | None, most: float
+) -> None:
     plan = bench.plan(data=["wine", "diabetes"], ssl=["none"], model=["xgboost"], controls=[], trials=4)
-    forecast, at = Forecast(plan, bench.store, make_launcher(bench.registry, jobs=1)), [0.0]
+    forecast, at = Forecast(plan, bench.store, make_launcher(bench.registry, jobs=1), budget), [0.0]
     forecast.begin(Clock(now=lambda: at[0]))
     assert forecast.next() is not None
     assert not forecast.is_ready()
-    at[0] = BEFORE_WORK
+    at[0] = most
     assert forecast.next() is None
     assert forecast.is_ready(), "nobody waits for longer"
 

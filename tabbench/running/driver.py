@@ -195,9 +195,12 @@ class Execution:
         again = self._start_again(executor)
         self._look_at_others()
         self._start_steps(executor, before=self.n_at_once)
-        self._start_measuring(executor)
-        if self.measuring and self.budget.is_limited:  # steps that may take long wait until their time is known
-            return dict(again)
+        lacks_room = self._start_measuring(executor)
+        if self.budget.is_limited:  # steps that may take long wait until their time is known
+            if self.measuring:
+                return dict(again)
+            if lacks_room:
+                return dict(again + self.agenda.ready() + Counter({CALIBRATE: executor.slots}))
         opened = True
         while opened:  # the trials of a study just opened may be more urgent than the remaining steps
             ready: Counter[str] = Counter()
@@ -221,14 +224,18 @@ class Execution:
                 ready[running.job.kind] += 1
         return ready
 
-    def _start_measuring(self, executor: Executor) -> None:
-        while self.forecast is not None and self._has_room(executor, CALIBRATE):
+    def _start_measuring(self, executor: Executor) -> bool:
+        """Start what is worth measuring; whether the first measurement only lacks room, as before workers are there."""
+        if self.forecast is None:
+            return False
+        while self._has_room(executor, CALIBRATE):
             job = self.forecast.next()
             if job is None:
-                break
+                return False
             self.measuring.add(job.key)
             self.signs.submitted(job)
             executor.submit(job)
+        return self.forecast.is_due()
 
     def _take_measurement(self, key: str, outcome: Outcome) -> None:
         assert self.forecast is not None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from tabbench.config import Settings
 from tabbench.contracts import Job, Outcome
 from tabbench.experiment.graph import Plan, Step
@@ -19,14 +17,16 @@ MANY = 20
 BEFORE_WORK = 60.0
 """Seconds after which a run begins no measurement; its jobs wait until then."""
 SHARE = 0.2
-"""The share of a run's time after which it measures no more than every training once."""
+"""The share of a run's time after which it measures no more than every training once, and of a budget after which it
+measures nothing."""
 
 
 class Forecast:
     """What is known of the time of steps before a run: from the results folder, else measured while it runs.
 
     Every training is measured once, on its largest table; in a run of few jobs none. Where settings are tuned, more is
-    measured: what makes up most of the time, for a share of it. With a budget everything is, as far as a minute allows.
+    measured: what makes up most of the time, for a share of it. With a budget everything is, as far as a minute, or a
+    share of the budget, allows.
     """
 
     def __init__(self, plan: Plan, store: Store, launcher: Launcher, budget: float | None = None) -> None:
@@ -39,7 +39,8 @@ class Forecast:
         if (long or len(todo) >= MANY) and not launcher.start.patience:  # on a cluster it would wait in the queue
             unknown = [step for step in todo if self._of_stored(step) is None]
         self.calibration = Calibration(plan, unknown, sparingly=not long)
-        self._share = SHARE if budget is None else math.inf
+        self._has_budget = budget is not None
+        self._most = BEFORE_WORK if budget is None else min(BEFORE_WORK, SHARE * budget)
         self._begun: float | None = None
         self._clock, self._since = Clock(), 0.0
         self._is_over, self._is_ready = False, False
@@ -70,17 +71,26 @@ class Forecast:
         """The next measurement of something that is not known by now."""
         now = self._clock.now()
         self._begun = now if self._begun is None else self._begun
-        spent = now - self._begun
-        enough = not self.calibration.first and spent > self._share * (self._clock.guess() or 0.0)
-        self._is_over = enough or spent >= BEFORE_WORK
+        self._is_over = self._is_enough(now - self._begun)
         return None if self._is_over else self.calibration.next(self._clock.knows)
+
+    def _is_enough(self, spent: float) -> bool:
+        if spent >= self._most:
+            return True
+        if self._has_budget or self.calibration.first:
+            return False
+        return spent > SHARE * (self._clock.guess() or 0.0)
+
+    def is_due(self) -> bool:
+        """Whether there is something to measure, and nothing was begun yet."""
+        return self._begun is None and bool(self.calibration.first)
 
     def is_ready(self) -> bool:
         """Whether every training is known from its end, its beginning or a measurement. Nobody waits long for that:
         measurements begin only when there is room for them."""
         if not self._is_ready:
             waiting = not self._is_over and any(not self._clock.knows(each.step) for each in self.calibration.first)
-            in_time = self._clock.now() - self._since < BEFORE_WORK
+            in_time = self._clock.now() - self._since < self._most
             self._is_ready = not (in_time and (waiting or self.calibration.outstanding()))
         return self._is_ready
 

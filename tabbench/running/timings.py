@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 
 from tabbench.experiment.graph import Step
 from tabbench.experiment.payloads import Address, EncodePayload, FitPayload, PretrainPayload
+from tabbench.results.record_lines import Shared, read_lines
 from tabbench.results.store import Store
 from tabbench.running.clock import Clock, duration
 from tabbench.running.sizes import first_job, rows_of
 from tabbench.running.todo import urgency
 
+Place = tuple[str, str]
+"""A kind of training, and its plugins."""
 SEARCHED = 4.0
 """How much longer than with the default settings trials are taken to be, on average, if only the defaults are known."""
 
@@ -22,11 +27,21 @@ def trained_by(step: Step) -> Address:
     return step.payload.model if isinstance(step.payload, FitPayload) else step.payload.method
 
 
-def _places(ssl: str, model: str, *, finetune: bool) -> list[tuple[str, str]]:
+def _places(ssl: str, model: str, *, finetune: bool) -> list[Place]:
     """How the training of a pair is known, closest first. An untrained encoder takes as long as a trained one; fine-
     tuning takes the time of both networks."""
     pair = f"{ssl.rpartition(':')[2]} + {model}"
     return [("finetune", pair)] if finetune else [("fit", pair), ("fit", model)]
+
+
+def _rates(shared: Shared, counts: Mapping[str, int], seconds: Mapping[str, float]) -> Iterator[tuple[Place, float]]:
+    """What one record says: seconds per million table cells."""
+    beside, cells = counts["validation"] + counts["test"], counts["features"] / 1e6
+    for place in _places(shared["ssl"], shared["model"], finetune=shared["protocol"] == "finetune"):
+        yield place, seconds["fit"] / ((counts["train"] + beside) * cells)
+    if seconds["pretrain"]:
+        rows = (counts.get("pretraining") or counts["train"]) + beside
+        yield ("pretrain", shared["ssl"]), seconds["pretrain"] / (rows * cells)
 
 
 class Timings:
@@ -35,25 +50,27 @@ class Timings:
     source = "scaled by table size from steps stored here"
 
     def __init__(self, store: Store, preset: str) -> None:
-        """Read the records of a preset: others have other settings."""
-        self.seconds: dict[tuple[str, str], list[float]] = {}
-        """Seconds per million table cells, by kind and plugins."""
-        for record in store.records():
-            counts, seconds = record.counts, record.seconds
-            if record.kind == "trial" or record.status != "ok" or counts is None or seconds is None:
-                continue
-            if record.preset not in (None, preset):
-                continue
-            cells = counts.features / 1e6
-            rows = counts.train + counts.validation + counts.test
-            for place in _places(record.ssl, record.model, finetune=record.protocol == "finetune"):
-                self._add(*place, seconds["fit"] / (rows * cells))
-            if seconds["pretrain"]:
-                rows = (counts.pretraining or counts.train) + counts.validation + counts.test
-                self._add("pretrain", record.ssl, seconds["pretrain"] / (rows * cells))
+        """Judge by the records of a preset: others have other settings."""
+        self.store = store
+        self.preset = preset
 
-    def _add(self, kind: str, plugin: str, value: float) -> None:
-        self.seconds.setdefault((kind, plugin), []).append(value)
+    @cached_property
+    def seconds(self) -> dict[Place, list[float]]:
+        """Seconds per million table cells, by kind and plugins.
+
+        Read when first asked for, as columns: there may be a million records, and often nothing to run.
+        """
+        found: dict[Place, list[float]] = {}
+        lines = read_lines(self.store, ["preset"])
+        lines = lines.filter(lambda shared: shared["kind"] != "trial" and shared["status"] == "ok")
+        for shared, where in lines.groups():
+            alike = lines.take(where)
+            columns = (alike.values(name) for name in ("preset", "counts", "seconds"))
+            for preset, counts, seconds in zip(*columns, strict=True):
+                if preset in (None, self.preset) and counts is not None and seconds is not None:
+                    for place, value in _rates(shared, json.loads(counts), json.loads(seconds)):
+                        found.setdefault(place, []).append(value)
+        return found
 
     def of_job(self, step: Step, trial: int | None = None, *, closely: bool = False) -> float | None:
         """Seconds that one job of a step may take; None if nothing similar was run.
