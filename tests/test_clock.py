@@ -264,6 +264,18 @@ def test_the_longest_chain_takes_its_time_however_many_slots_there_are() -> None
     assert clock.needed(first) == pytest.approx(120.0)
 
 
+def test_a_step_needs_the_time_of_all_that_the_quickest_record_on_it_needs() -> None:
+    """A model that is tuned on an encoder needs the encoder itself and the study, which needs the encoder too."""
+    clock = Clock(Watch(), prior=lambda step, trial=None: 600.0 if step.label == "tuning" else 60.0)
+    encoder, tuning = fit("a", "mlp"), replace(fit("b", "resnet"), needs=("a",), label="tuning")
+    tuned = replace(fit("c", "linear"), needs=("a", "b"))
+    clock.begin([encoder, tuning, tuned], 8)
+    assert clock.needed(encoder) == pytest.approx(720.0)
+    quicker = Clock(Watch(), prior=clock.prior)
+    quicker.begin([encoder, tuning, tuned, replace(fit("d", "knn"), needs=("a",))], 8)
+    assert quicker.needed(encoder) == pytest.approx(120.0)
+
+
 def test_boosting_with_small_steps_is_expected_to_need_more_rounds() -> None:
     settings = {"n_rounds": 2000, "patience": 50, "lr": 0.1}
     assert usual_share(settings, 2000, rows=10_000) == pytest.approx((50 + BOOSTING * 100 / 0.1) / 2000)

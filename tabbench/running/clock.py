@@ -310,8 +310,8 @@ class Clock:
 
     def needed(self, step: Step) -> float | None:
         """Seconds from the start of a step to the first record that builds on it; None if nothing is known."""
-        own = self._whole(kinship(step)[0])
-        return None if own is None else own + self._tail(kinship(step)[0])
+        kin = kinship(step)[0]
+        return None if self._whole(kin) is None else min(self._ways(kin).values())
 
     def _whole(self, kin: Kin) -> float | None:
         """Seconds of one step of a kin, as if nothing else ran; trials run side by side."""
@@ -324,11 +324,17 @@ class Clock:
         n_trials = sample.study.n_trials
         return self._of_trials(sample, n_trials, n_trials, seconds) / min(self.slots, BATCH)
 
-    def _tail(self, kin: Kin) -> float:
-        """Seconds from the end of a step to the first record that builds on it."""
-        if self.pending[kin].sample.planned is not None:
-            return 0.0
-        return min(((self._whole(after) or 0.0) + self._tail(after) for after in self.after.get(kin, ())), default=0.0)
+    def _ways(self, kin: Kin) -> dict[Kin, float]:
+        """Seconds from the start of a step to each kin of records that builds on it. A record may also need something
+        that needs this step, such as a study, so the longest way to it counts."""
+        own, after = self._whole(kin) or 0.0, self.after.get(kin, {})
+        if self.pending[kin].sample.planned is not None or not after:
+            return {kin: own}
+        found: dict[Kin, float] = {}
+        for each in after:
+            for record, seconds in self._ways(each).items():
+                found[record] = max(found.get(record, 0.0), own + seconds)
+        return found
 
     def _chain(
         self, kin: Kin, ends: Mapping[Kin, float], waiting: Mapping[Kin, float | None], known: dict[Kin, float]
