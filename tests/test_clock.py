@@ -281,5 +281,6 @@ def test_boosting_with_small_steps_is_expected_to_need_more_rounds() -> None:
     assert usual_share(settings, 2000, rows=10_000) == pytest.approx((50 + BOOSTING * 100 / 0.1) / 2000)
     assert usual_share({**settings, "lr": 0.001}, 2000, rows=10_000) == 1.0
     assert usual_share({**settings, "lr": "auto"}, 2000, rows=10_000) == 1.0, "it chooses one for its rounds"
+    assert usual_share({**settings, "lr": 0.0}, 2000, rows=10_000) == 1.0, "whatever a plugin means by that"
     network = {"max_epochs": 2000, "patience": 50, "lr": 0.001}
     assert usual_share(network, 2000, rows=10_000) == pytest.approx(150 / 2000), "a network has no rounds to add"

@@ -68,7 +68,7 @@ def usual_share(settings: Settings, total: int, rows: float) -> float:
         return 1.0
     usual = float(USUAL * patience)
     if settings.get("n_rounds") == total:
-        usual = patience + BOOSTING * math.sqrt(rows) / lr if isinstance(lr, float) else total
+        usual = patience + BOOSTING * math.sqrt(rows) / lr if isinstance(lr, float) and lr > 0 else total
     return min(1.0, usual / total)
 
 
