@@ -276,7 +276,8 @@ def _counts_rows(column: pd.Series[Any]) -> bool:
     if not np.isfinite(values[[0, -1]]).all():
         return False
     steps = np.diff(values)
-    even = values[0] == np.round(values[0]) and steps[0] >= 1 and (steps == steps[0]).all()
+    whole = values[0] == np.round(values[0]) and steps[0] == np.round(steps[0])
+    even = whole and steps[0] >= 1 and (steps == steps[0]).all()
     return bool(even and not _are_unix_times(values, bool(TIME_NAME.search(str(column.name)))))
 
 

@@ -65,6 +65,10 @@ def test_the_numbers_of_rows_are_dropped_in_whatever_order_they_are(numbers: obj
     assert cleaned.notes == ("dropped 'row': row numbers",)
 
 
+def test_evenly_spaced_measurements_are_no_row_numbers() -> None:
+    assert "depth" in clean(load(make_frame(depth=1.5 * np.arange(N)))).frame.columns
+
+
 @pytest.mark.parametrize("unit", [1, 1_000], ids=["seconds", "milliseconds"])
 def test_a_unix_time_in_even_steps_is_no_row_number(unit: int) -> None:
     cleaned = clean(load(make_frame(hour=(1_580_000_000 + 3_600 * np.arange(N)) * unit)))
