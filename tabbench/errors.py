@@ -82,8 +82,17 @@ def did_you_mean(given: str, available: Iterable[str]) -> str:
     names = sorted(set(available))
     lowered = {name.lower(): name for name in names}
     near = get_close_matches(given.lower(), lowered, n=1, cutoff=0.6)
+    if not near and len(given) > 1:  # acc: accuracy
+        near = [name for name in lowered if name.startswith(given.lower())]
     hint = f" Did you mean: {lowered[near[0]]}?" if near else ""
     return f"{hint} Available: {', '.join(names) or 'none'}."
+
+
+def near_file(path: Path) -> str:
+    """The end of an error about a file that does not exist: the nearest name in its folder; empty if there is none."""
+    beside = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
+    near = get_close_matches(path.name, beside, n=1)
+    return f" Did you mean: {path.with_name(near[0])}?" if near else ""
 
 
 def unknown(what: str, given: str, available: Iterable[str]) -> UsageError:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, cast
 import pluggy
 
 from tabbench import hookspecs
-from tabbench.errors import FILE_MODULE, PluginError, UsageError, unknown
+from tabbench.errors import FILE_MODULE, PluginError, UsageError, near_file, unknown
 from tabbench.hookspecs import CONTRACT_VERSION, KIND_NAMES, KINDS, Plugin
 
 if TYPE_CHECKING:
@@ -270,7 +270,7 @@ def file_revision(path: Path) -> str:
         UsageError: it is not a Python file.
     """
     if not path.is_file():
-        raise UsageError(f"--plugin {path}: there is no such file")
+        raise UsageError(f"--plugin {path}: there is no such file.{near_file(path)}")
     if path.suffix != ".py":
         raise UsageError(f"--plugin {path}: not a Python file")
     return hashlib.sha256(path.read_bytes()).hexdigest()[:12]

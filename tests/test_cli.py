@@ -1,5 +1,7 @@
 """The command line as a user meets it."""
 
+import errno
+import io
 import json
 import re
 import resource
@@ -15,6 +17,7 @@ from harness import INLINE, TOYS, tabbench, tabbench_process
 from tabbench.__main__ import main as run_command
 from tabbench.cli import listing
 from tabbench.cli.app import main
+from tabbench.registry import make_registry
 
 PAIR = ("--ssl", "none", "--model", "linear")
 RUN = ("run", *INLINE, "--ssl", "projection", "--model", "nearest", "--data", "wine", "--offline")
@@ -126,7 +129,9 @@ def test_a_dry_run_estimates_the_time(tmp_path: Path, results: Path) -> None:
             ["run", "--ssl", "none", "--model", "mlp", "--controls", "nome"],
             "Unknown control 'nome'. Did you mean: none?",
         ),
-        (["run", "nothing.toml"], "Experiment file nothing.toml does not exist"),
+        (["run", "nothing.toml"], "Experiment file nothing.toml does not exist."),
+        (["run", "tjepa"], "Experiment file tjepa does not exist. Name methods with --ssl and models with --model."),
+        (["run", *PAIR, "--metric", "acc"], "Unknown metric 'acc'. Did you mean: accuracy?"),
         (["run", "--plugin", "nothing.py", "--ssl", "none", "--model", "mlp"], "there is no such file"),
         (["table", "--results", "nowhere"], "start with 'tabbench run'"),
         (["table", "--format", "xml"], "--format 'xml' is unknown"),
@@ -170,7 +175,7 @@ def test_mistakes_end_with_code_2_and_one_line(tmp_path: Path, arguments: list[s
         (["run", "--offline=yes"], "--offline=yes: "),
         (["run", "--ssl"], "Option '--ssl' requires an argument."),
         (["embed"], "Missing argument "),
-        (["list", "ssl", "models"], "Got unexpected extra argument"),
+        (["list", "ssl", "models"], "Unexpected argument: models. See: tabbench list --help"),
     ],
 )
 def test_what_the_parser_refuses_is_one_line_too(arguments: list[str], message: str) -> None:
@@ -338,3 +343,33 @@ def test_importing_tabbench_imports_nothing_else() -> None:
     code = "import sys; before = {*sys.modules}; import tabbench; print({*sys.modules} - before)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "{'tabbench'}"
+
+
+def test_a_table_prints_in_any_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``LC_ALL=en_US.ISO-8859-15 tabbench table > file`` must not end in a traceback at the first dagger."""
+    printed = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", printed)
+    monkeypatch.setattr(sys, "argv", ["tabbench", "list"])
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main sets its own
+    monkeypatch.setattr(listing, "make_registry", lambda *_: print("0.5 ± 0.1 †") or make_registry())
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 0
+    printed.flush()
+    assert printed.buffer.getvalue().startswith(b"0.5 \\xb1 0.1 \\u2020")
+
+
+def test_a_full_disk_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fill(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("tabbench.running.request.run_request", fill)
+    monkeypatch.setattr(sys, "argv", ["tabbench", *RUN, "--results", str(tmp_path / "full")])
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main sets its own
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 1
+    message = f"tabbench: cannot write {tmp_path / 'full'}: No space left on device. Finished records are kept.\n"
+    assert capsys.readouterr().err.endswith(message)

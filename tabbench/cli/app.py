@@ -4,6 +4,7 @@ Nothing heavy is imported before a command needs it, so that ``tabbench --help``
 """
 
 import errno
+import io
 import sys
 import warnings
 from typing import Annotated, NoReturn, TextIO
@@ -86,6 +87,7 @@ app.add_typer(plugins.app, name="plugins")
 def main() -> None:
     """The console script. Errors that the user can fix are one line, without a traceback."""
     _shorten_warnings()
+    _print_in_any_encoding()
     try:
         code = app(prog_name="tabbench", standalone_mode=False)
     except TabbenchError as error:
@@ -115,6 +117,12 @@ def main() -> None:
 def _leave(message: str, code: int) -> NoReturn:
     print(f"tabbench: {printable(message, limit=2000)}", file=sys.stderr)
     sys.exit(code)
+
+
+def _print_in_any_encoding() -> None:
+    """Escape characters that the terminal or file cannot take, as Python does on stderr: ``±`` in a Latin-9 locale."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _shorten_warnings() -> None:

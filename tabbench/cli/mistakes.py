@@ -32,6 +32,9 @@ def explain(error: Any, arguments: Sequence[str]) -> str:
     if option is not None:  # one value too many or too few
         written = next((each for each in arguments if each.startswith(f"{option}=")), "")
         return _one_line(f"{written}: {error.format_message()}" if written else error.format_message())
+    extra = re.match(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", error.format_message(), re.DOTALL)
+    if extra is not None:
+        return _one_line(f"Unexpected argument: {extra[1]}.{help_}")
     return _one_line(error.format_message()) + help_
 
 

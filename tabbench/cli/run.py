@@ -18,7 +18,7 @@ FAILED, INTERRUPTED = 3, 130
 def run(options: RunOptions) -> None:
     """Run all combinations of SSL methods, models and datasets. Stored results are not run again.
 
-    Exit codes: 0 all done, 2 usage error, 3 some jobs failed or did not start, 130 interrupted.
+    Exit codes: 0 all done, 1 the disk is full, 2 usage error, 3 some jobs failed or did not start, 130 interrupted.
     """
     from tabbench.cli.table import show
     from tabbench.experiment.spec import read_experiment
@@ -44,7 +44,11 @@ def run(options: RunOptions) -> None:
 
     display = make_display(quiet=options.quiet, verbose=options.verbose)
     plan = plan_request(spec, registry, store, display.say, offline=terms.offline)
-    summary = run_request(plan, store, launcher, display, terms)
+    try:
+        summary = run_request(plan, store, launcher, display, terms)
+    except OSError as error:
+        error.filename = error.filename or str(options.results)  # a full disk does not say where
+        raise
     display.summary(summary, options.results)
     made = tabulate(store, only=[step.key for step in plan.records], names=plan.names)
     made.left_out.extend(summary.places_left_out())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import stat
 from collections.abc import Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from tabbench.data.inference import (
     read_pointed,
 )
 from tabbench.data.reading import Reading, TaskName
-from tabbench.errors import DataError
+from tabbench.errors import DataError, near_file
 from tabbench.frames import categorical_columns, is_categorical, no_column, these
 
 READER_REVISION = 7
@@ -222,10 +221,7 @@ def read_bytes(path: Path) -> bytes:
     try:
         kind = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
-        beside = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
-        near = get_close_matches(path.name, beside, n=1)
-        hint = f" Did you mean: {path.with_name(near[0])}?" if near else ""
-        raise DataError(f"there is no such file.{hint}") from None
+        raise DataError(f"there is no such file.{near_file(path)}") from None
     except (OSError, ValueError) as error:
         raise DataError(f"cannot be read ({getattr(error, 'strerror', None) or error})") from None
     if stat.S_ISDIR(kind):

@@ -309,6 +309,9 @@ def find_sources(
             meant, cache_dir(), offline=offline, refresh=refresh
         )
         return [SchemeTable(name, scheme, dataset) for name, dataset in tables.items()]
+    for name in {reference, reference.rpartition(":")[0]} - {""}:
+        if _is_folder(name):
+            raise DataError(f"{name} is a folder; give a file and its target, as FILE:TARGET")
     file = parse_file_reference(reference)
     if file is not None:
         return [file]
@@ -327,6 +330,13 @@ def find_sources(
             *(name for each in schemes for name in each.plugin.shortcuts),
         ]
         raise unknown("dataset", reference, [*names, "FILE:TARGET"]) from None
+
+
+def _is_folder(name: str) -> bool:
+    try:
+        return Path(name).expanduser().is_dir()
+    except (OSError, ValueError, RuntimeError):  # a name that no file can have; ~nobody
+        return False
 
 
 def _folder(source: Entry | SchemeTable) -> str:

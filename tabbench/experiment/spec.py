@@ -15,7 +15,7 @@ from tabbench.contracts.split_rule import SplitRule, make_rule
 from tabbench.contracts.weighting import Weighting
 from tabbench.data.labels import ALL_LABELS, LabelBudget
 from tabbench.data.reading import Reading
-from tabbench.errors import UsageError, did_you_mean, in_words, unknown
+from tabbench.errors import UsageError, did_you_mean, in_words, near_file, unknown
 
 Preset = Literal["quick", "standard", "paper"]
 Sampler = Literal["tpe", "gp", "random"]
@@ -254,7 +254,8 @@ def read_experiment(path: Path) -> Entries:
     try:
         given = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise UsageError(f"Experiment file {path} does not exist") from None
+        hint = near_file(path) or ("" if path.suffix else " Name methods with --ssl and models with --model.")
+        raise UsageError(f"Experiment file {path} does not exist.{hint}") from None
     except IsADirectoryError:
         raise UsageError(f"{path} is a folder; give an experiment file (TOML)") from None
     except OSError as error:

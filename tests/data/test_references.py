@@ -228,6 +228,9 @@ def test_a_file_without_a_target_is_asked_for_it(reference: str) -> None:
 def test_wrong_references_are_refused_with_what_is_near(registry: Registry, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="Unknown dataset 'adlut'. Did you mean: adult?"):
         resolve_data("adlut", registry)
+    for reference in (str(tmp_path), f"{tmp_path}:y"):
+        with pytest.raises(DataError, match=f"{tmp_path} is a folder; give a file and its target, as FILE:TARGET"):
+            resolve_data(reference, registry)
     with pytest.raises(DataError, match="nowhere.csv: there is no such file"):
         resolve_data(f"{tmp_path}/nowhere.csv:y", registry)
     (tmp_path / "one.csv").write_text("x,y\n" + "1,a\n2,a\n" * 10)

@@ -100,7 +100,7 @@ const charts = {
             finite(from) && s("line", { x1: clamp(from), x2: clamp(percent(cell)), y1: y, y2: y, stroke: style.colour, "stroke-opacity": 0.45 }), finite(from) && shape(style.shape, clamp(from), y, style.colour, true, `untrained on ${name}: ${signed(from, 1)} %`, 3.4),
             shape(style.shape, clamp(percent(cell)), y, style.colour, false, `${fullName(row)} on ${name}: ${signed(percent(cell), 1)} %, ${cell[4]}`, 4)]; }),
           finite(gain.percent[0]) && s("line", { x1: clamp(gain.percent[0]), x2: clamp(gain.percent[0]), y1: y - 9, y2: y + 9, stroke: "var(--ink)", "stroke-width": 2 }, s("title", {}, `mean: ${signed(gain.percent[0], 1)} %`))]; })),
-      h("figcaption", {}, "Filled: trained, one mark per dataset. Hollow: the same encoder untrained. Line: what training adds. Bar: mean over datasets. 0: raw features."));
+      h("figcaption", {}, "Filled: trained, one mark per dataset. Hollow: the same encoder untrained. Line: what training adds. Bar: mean over datasets. 0: raw features.", known[0] < low && " Marks at the left edge lie beyond it."));
     };
     const single = (d) => {
       const items = found.filter((gain) => gain.none[d]).flatMap((gain) => { const row = view().rows[gain.row], before = start(gain); return [[gain, row, false], before && before.none[d] ? [before, view().rows[before.row], true] : null].filter(Boolean).map(([each, own]) => { const [value, low, high, , verdict] = each.none[d]; return { name: fullName(own), value, low, high, style: colourOf(own), title: `${fullName(own)}: ${signed(value)}${finite(low) ? ` [${signed(low)}, ${signed(high)}]` : ""}, ${verdict}` }; }); });
