@@ -66,7 +66,7 @@ def fit(
     Give a benchmark record, or a method, a model and a table. A tenth of the rows decides when to stop training.
     """
     if (out / "pipeline.json").exists():
-        raise UsageError(f"--out {out} already has a pipeline; it is not overwritten")
+        raise UsageError(f"--out {out} already has a pipeline, which is not overwritten; give another folder")
     if record is not None and (ssl or model):
         raise UsageError("give either a RECORD or --ssl, --model and --data")
     if record is not None:
