@@ -169,7 +169,7 @@ def test_the_estimate_knows_what_finetuning_takes_and_that_few_labels_take_less(
     axes: dict[str, Any] = {"ssl": ["vime"], "model": ["mlp"], "protocol": ["frozen", "finetune"], "controls": ["none"]}
     bench.run(**axes, set=small("vime", "mlp"))
     timings = Timings(bench.store, "quick")
-    timings.seconds = {place: [value] for place, value in [(("fit", "mlp"), 1.0), (("finetune", "vime + mlp"), 7.0)]}
+    timings.seconds = {("fit", "mlp"): {"wine": [1.0]}, ("finetune", "vime + mlp"): {"wine": [7.0]}}
     plan = bench.plan(**axes, labels=["50%", "100%"], set=small("vime", "mlp"))
     cells = 178 * 13 / 1e6
     found = {

@@ -55,12 +55,12 @@ class Timings:
         self.preset = preset
 
     @cached_property
-    def seconds(self) -> dict[Place, list[float]]:
-        """Seconds per million table cells, by kind and plugins.
+    def seconds(self) -> dict[Place, dict[str, list[float]]]:
+        """Seconds per million table cells, by kind and plugins, then by table.
 
         Read when first asked for, as columns: there may be a million records, and often nothing to run.
         """
-        found: dict[Place, list[float]] = {}
+        found: dict[Place, dict[str, list[float]]] = {}
         lines = read_lines(self.store, ["preset"])
         lines = lines.filter(lambda shared: shared["kind"] != "trial" and shared["status"] == "ok")
         for shared, where in lines.groups():
@@ -69,7 +69,7 @@ class Timings:
             for preset, counts, seconds in zip(*columns, strict=True):
                 if preset in (None, self.preset) and counts is not None and seconds is not None:
                     for place, value in _rates(shared, json.loads(counts), json.loads(seconds)):
-                        found.setdefault(place, []).append(value)
+                        found.setdefault(place, {}).setdefault(shared["data"], []).append(value)
         return found
 
     def of_job(self, step: Step, trial: int | None = None, *, closely: bool = False) -> float | None:
@@ -78,7 +78,8 @@ class Timings:
         Args:
             step: the step; for a study, one of its trials is meant.
             trial: which of them.
-            closely: similar is only the same model on what the same method makes.
+            closely: similar is only the same model on what the same method makes of the same table. Others may be off
+                by a factor of fifty: a small table of many columns may need no more than a large one of few.
         """
         if step.kind == "encode":
             return 0.0
@@ -90,11 +91,20 @@ class Timings:
             places = _places(ssl, payload.model.name, finetune=payload.method is not None)[: 1 if closely else None]
         elif isinstance(payload, PretrainPayload) and not payload.trained:
             return 0.0
-        known = next((self.seconds[place] for place in places if place in self.seconds), None)
-        if known is None:
+        known = self._closest(places, payload.manifest.name, closely)
+        if not known:
             return None
         seconds = statistics.median(known) * rows_of(step) * payload.manifest.n_features / 1e6
         return seconds * (SEARCHED if step.study is not None else 1.0)
+
+    def _closest(self, places: Iterable[Place], table: str, closely: bool) -> list[float]:
+        """What is known of the closest place, on this table if it is known there."""
+        for place in places:
+            by_table = self.seconds.get(place, {})
+            known = by_table.get(table) or ([] if closely else [value for each in by_table.values() for value in each])
+            if known:
+                return known
+        return []
 
     def describe(self, steps: Iterable[Step], slots: int) -> str:
         todo = sorted(steps, key=urgency)
