@@ -47,7 +47,7 @@ def rehearse(payload: RehearsalPayload, context: Context) -> dict[str, int | str
         case "hang":
             time.sleep(3600)
         case "eat":
-            eaten = [b"x" * 2**26]
+            eaten = [bytearray(2**26)]
             while len(eaten) < 256:  # 16 GB, but the limit comes first
-                eaten.append(bytes(bytearray(os.urandom(2**12)) * 2**14))
+                eaten.append(bytearray(os.urandom(2**12)) * 2**14)
     return me

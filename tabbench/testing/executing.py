@@ -25,7 +25,8 @@ START = 180.0
 """Seconds within which a first job must start: a cluster may have to find a node first."""
 PATIENCE = 60.0
 """Seconds allowed for anything else."""
-LIMITS = Limits(threads=1, device="cpu", timeout=8.0, memory=1536 * 2**20)
+LIMITS = Limits(threads=1, device="cpu", timeout=12.0, memory=1536 * 2**20)
+"""On a busy machine it takes seconds to eat so much memory; the time must not be up before."""
 
 
 class Stage:
