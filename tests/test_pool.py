@@ -213,6 +213,16 @@ def test_a_worker_that_dies_ends_its_job_and_no_other(pool: Cluster, kill: Calla
     assert ends(pool.wait(0)) == [("b", "ok")]
 
 
+def test_a_worker_that_ends_with_its_job_gets_no_other(pool: Cluster) -> None:
+    pool.size = 1
+    (worker,) = pool.wake({"fit": 2})
+    pool.submit(job("a"))
+    pool.wait(0)
+    worker.says(key="a", outcome=Outcome("killed").to_json(), gone="by a signal")
+    assert ends(pool.wait(0)) == [("a", "killed")]
+    assert worker not in pool.workers
+
+
 def test_a_job_is_cancelled_whether_it_runs_or_waits(pool: Cluster) -> None:
     pool.size = 1
     pool.wake({"fit": 1})

@@ -126,8 +126,8 @@ class Agent:
                     # SLURM has signalled the job's own processes too, which explains this end.
                     message["outcome"] = {"status": "lost", "error": TOLD_TO_END}
             if "gone" in message:
-                ended = self.restart(message["gone"])
-        told = [message for message in messages if "gone" not in message]
+                ended = self.restart(message.pop("gone"))
+        told = [message for message in messages if message]
         if self.leaving and any("outcome" in message for message in told):
             told.append({"gone": self.leaving})  # with the outcome, or the driver might give us the same job again
         if told:

@@ -251,8 +251,10 @@ class WorkerPool(Executor):
         elif "sees" in message:
             self._welcome(worker, message["sees"])
         elif "gone" in message:
+            if "outcome" in message and self._has(worker, message["key"]):
+                self._end(worker, Outcome.from_json(message["outcome"]))
             self._remove(worker, str(message["gone"]), message.get("failed", True))
-        elif worker.job is None or message["key"] != worker.job.key:
+        elif not self._has(worker, message["key"]):
             return  # late news of a job that it no longer has
         elif "outcome" in message:
             self._end(worker, Outcome.from_json(message["outcome"]))
@@ -260,6 +262,9 @@ class WorkerPool(Executor):
             self._events.append(
                 Event(message["key"], message["step"], message["total"], message["metrics"], node=worker.node)
             )
+
+    def _has(self, worker: PoolWorker, key: str) -> bool:
+        return worker.job is not None and worker.job.key == key
 
     def _greet(self, worker: PoolWorker, hello: Message) -> None:
         worker.about = hello
@@ -339,7 +344,7 @@ class WorkerPool(Executor):
     # Places.
 
     def _at(self, key: str) -> list[PoolWorker]:
-        return [worker for worker in self.workers if worker.job is not None and worker.job.key == key]
+        return [worker for worker in self.workers if self._has(worker, key)]
 
     def _start(self, flavour: str) -> None:
         self._count += 1

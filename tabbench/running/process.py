@@ -64,7 +64,8 @@ def worker_environment(threads: int) -> dict[str, str]:
 class WorkerProcess:
     """One worker. Each of its messages goes to ``tell``; they always include a job's end, however it ended.
 
-    The last message is ``{"gone": why}``, when the process has ended.
+    The last message, when the process has ended, has ``gone``: why. It also has the end of the job that it had, since a
+    pool that heard of that first might hand the next job to a dead worker.
     """
 
     def __init__(
@@ -218,9 +219,8 @@ class WorkerProcess:
         self._listener.join(JOIN)  # do not wait forever: a child may hold the pipe open
         job, self.job = self.job, None
         death = self.end or self._death()
-        if job is not None:
-            self._tell({"key": job.key, "outcome": death.to_json()})
-        self._tell({"gone": death.error})
+        end = {} if job is None else {"key": job.key, "outcome": death.to_json()}
+        self._tell({**end, "gone": death.error})
 
     def _transgression(self) -> Outcome | None:
         timeout, memory = self.limits.timeout, self.limits.memory
