@@ -33,3 +33,14 @@ def _same_cache(_own_cache: None) -> None:
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path / "results")
+
+
+@pytest.fixture(scope="session")
+def theirs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with results: none and projection, two seeds each, and a failure."""
+    folder = tmp_path_factory.mktemp("theirs") / "results"
+    bench = Bench(folder, inline=True)
+    bench.run(seeds=2)
+    bench.run(ssl=["none"], seeds=1, set={"nearest": {"behave": {"0": "fail"}}})
+    bench.store.save_experiment({"data": ["wine"], "categorical": [], "ssl": ["projection"], "model": ["nearest"]})
+    return folder
