@@ -58,7 +58,8 @@ def train(method: TJEPA, table: Table, context: Context) -> dict[str, Any]:
         identity=(config, table),
         generators=(work.mask_sizes, work.masks),
         encode=method.encode,
-        drop_last=config.compile or n_processes() > 1,
+        drop_last=config.compile,
+        min_rows=n_processes(),  # each has a share of every batch
         schedule=lambda step, total: warmup_cosine(step, total, round(total * config.exp_warmup_share)),
         hooks=Hooks(after_step=work.follower.follow, after_epoch=work.watch),
         probe_every=config.probe_every,

@@ -290,6 +290,24 @@ def test_a_single_process_works_on_the_whole_batch() -> None:
     assert own_share(10) == slice(0, 10)
 
 
+@pytest.mark.parametrize("processes, last", [(2, 6), (6, 6), (7, 0)])
+def test_processes_share_the_batches_that_one_would_have(
+    processes: int, last: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last one too, unless it has no row for each of them."""
+    batches: list[int] = []
+    loss = Work.loss
+
+    def noted(work: Work, index: torch.Tensor) -> Any:
+        batches.append(len(index))
+        return loss(work, index)
+
+    monkeypatch.setattr(Work, "loss", noted)
+    monkeypatch.setattr("tabbench_tjepa.training.n_processes", lambda: processes)
+    TJEPA(**{**TINY_TJEPA, "exp_epochs": 1, "exp_batch_size": 32}).pretrain(small_table(70), Context())
+    assert batches == [32, 32, *[last] * bool(last)]
+
+
 PARALLEL = """
 import json, sys
 import numpy as np
@@ -317,7 +335,7 @@ def test_two_processes_have_the_loss_curve_of_one(tmp_path: Path) -> None:
 
     script = tmp_path / "train.py"
     script.write_text(PARALLEL, encoding="utf-8")
-    settings = json.dumps({**TINY_TJEPA, "exp_epochs": 20, "exp_batch_size": 35, "bf16": False})
+    settings = json.dumps({**TINY_TJEPA, "exp_epochs": 20, "exp_batch_size": 32, "bf16": False})
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
 
     def losses(*command: str) -> list[float]:
