@@ -17,7 +17,7 @@ from tabbench_tjepa.masks import MaskSizes, draw_masks
 from tabbench_tjepa.memory import micro_batch_rows
 from tabbench_tjepa.method import COMPILED_SIZES, TJEPA
 from tabbench_tjepa.objective import Follower, TJEPANetworks
-from tabbench_tjepa.training import Work, compiled, make_optimizer
+from tabbench_tjepa.training import Work, compiled, make_optimizer, train
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -35,7 +35,10 @@ class WaitsError(Exception):
 
 
 class NoWaiting(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Refuses what makes the CPU wait for a device: reading a number, shapes that depend on data, copies to the CPU."""
+    """Refuses what makes the CPU wait for a device: reading a number, shapes that depend on data, copies from or to it.
+
+    A copy to the device may be made without waiting; from it, what is copied would be read too early.
+    """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -47,9 +50,11 @@ class NoWaiting(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if on_device and WAITING & set(func.tags):
             raise WaitsError(str(func))
         out = func(*args, **kwargs)
-        is_copy = func in (torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default)
-        if is_copy and on_device and isinstance(out, torch.Tensor) and out.device.type == "cpu":
-            raise WaitsError(str(func))
+        if func in (torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default):
+            to_device, source = out.device.type != "cpu", given[-1].device.type
+            is_asynchronous = to_device and (kwargs.get("non_blocking") or args[2:] == (True,))
+            if to_device != (source != "cpu") and not is_asynchronous:
+                raise WaitsError(str(func))
         return out
 
 
@@ -71,10 +76,13 @@ class Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]
         lambda x: x.sum().item(),
         lambda x: bool(x.any()),
         lambda x: x.cpu(),
+        lambda x: x.to("cpu", non_blocking=True),
+        lambda x: torch.ops.aten._to_copy.default(torch.zeros(3), device="cuda"),
+        lambda x: torch.zeros(3, device="meta").copy_(torch.zeros(3)),
         torch.ops.aten.nonzero.default,
         lambda x: torch.ops.aten.masked_select.default(x, x > 0),
     ],
-    ids=["item", "bool", "cpu", "nonzero", "mask"],
+    ids=["item", "bool", "cpu", "cpu later", "cuda", "filled", "nonzero", "mask"],
 )
 def test_the_guard_against_waiting_sees_it(wait: Any) -> None:
     with FakeTensorMode(), torch.no_grad():
@@ -233,6 +241,40 @@ def test_every_shape_compiles_once_into_one_graph_without_a_break() -> None:
 def small_table(rows: int = 64) -> Table:
     values = np.random.default_rng(0).normal(size=(rows, 5)).astype(np.float32)
     return Table(values, np.empty((rows, 0), dtype=np.int64), Schema(tuple("abcde")))
+
+
+@pytest.mark.parametrize("free, placed", [(4 * 64 * 5 * 4, ["cuda"]), (4 * 64 * 5 * 4 - 4, [])])
+def test_a_table_is_on_the_gpu_if_a_quarter_of_its_memory_holds_it(
+    free: int, placed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    method, table, context = TJEPA(**TINY_TJEPA), small_table(), Context()
+    method.initialise(table, context)
+    method.device = "cuda"
+    found: list[Any] = []
+
+    def to(rows: TokenRows, device: Any) -> TokenRows:
+        found.append(device)
+        return rows
+
+    monkeypatch.setattr(TokenRows, "to", to)
+    monkeypatch.setattr(TokenRows, "send_to", lambda rows, device: rows)
+    monkeypatch.setattr("tabbench_tjepa.training.device_memory", lambda *_: free)
+    Work(method, table, context)
+    assert found == placed
+
+
+def test_the_order_of_rows_is_drawn_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    method, table, context = TJEPA(**TINY_TJEPA), small_table(), Context()
+    method.initialise(table, context)
+    where: list[str] = []
+    monkeypatch.setattr(
+        "tabbench_tjepa.training.train_pretext", lambda *given, **_: where.append(given[2].index_device)
+    )
+    monkeypatch.setattr(Context, "generator", lambda *_: torch.Generator())
+    for device in ("cpu", "meta"):
+        method.device = device
+        train(method, table, context)
+    assert where == ["cpu", "meta"]
 
 
 def test_rows_that_stay_outside_a_gpu_are_sent_without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
