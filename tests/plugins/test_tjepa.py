@@ -11,6 +11,7 @@ from small_settings import TINY_TJEPA
 from tabbench_tjepa import training
 from tabbench_tjepa.config import TJEPAConfig, cpu_has_bf16
 from tabbench_tjepa.finetuning import TokenNetwork
+from tabbench_tjepa.masks import Masks
 from tabbench_tjepa.memory import USABLE, micro_batch_rows
 from tabbench_tjepa.method import TJEPA
 from tabbench_tjepa.objective import Follower, TJEPANetworks
@@ -18,7 +19,7 @@ from tabbench_tjepa.training import Work, choose_batch_size, make_optimizer
 
 from tabbench import Context, DataError, Schema, TabbenchError, Table, UsageError
 from tabbench.frames import fit_schema, to_table
-from tabbench.nn import EMA
+from tabbench.nn import EMA, TokenRows
 from tabbench.running import tripwires
 
 TINY: dict[str, Any] = {**TINY_TJEPA, "exp_epochs": 4, "exp_batch_size": 32}
@@ -177,6 +178,22 @@ def test_an_unused_schedule_of_time_constants_is_not_part_of_a_key() -> None:
 def test_time_constants_of_a_target_that_stands_still_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="ema_time_constants=5 needs a target encoder that moves"):
         TJEPAConfig.resolve({**settings, "ema_time_constants": 5}, "tjepa")
+
+
+def test_every_batch_has_sizes_of_its_own_for_contexts_and_targets(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[tuple[torch.Size, torch.Size]] = []
+    forward = TJEPANetworks.forward
+
+    def noted(networks: TJEPANetworks, rows: TokenRows, masks: Masks) -> torch.Tensor:
+        found.append((masks.context.shape[:2], masks.target.shape[:2]))
+        return forward(networks, rows, masks)
+
+    monkeypatch.setattr(TJEPANetworks, "forward", noted)
+    method = pretrained(mask_num_encs=2, mask_num_preds=3)
+    generator = Context().generator("mask sizes", "cpu")
+    drawn = [method.sizes.draw(generator) for _ in range(12)]
+    assert found == [((n_ctx, 2), (n_tgt, 3)) for n_ctx, n_tgt in drawn]
+    assert len(set(drawn)) > 2
 
 
 def test_the_best_weights_by_probe_are_kept_and_the_untrained_ones_take_part() -> None:

@@ -30,6 +30,17 @@ def test_no_target_shares_a_feature_with_any_context(d: int, n_contexts: int) ->
         assert not (in_context & in_target).any()
 
 
+@pytest.mark.parametrize(
+    "d, context, target",
+    [(2, (1, 1), (1, 1)), (8, (1, 3), (1, 5)), (54, (7, 20), (8, 34)), (784, (107, 289), (122, 488))],
+)
+def test_shares_are_rounded_to_the_nearest_number_of_features(
+    d: int, context: tuple[int, int], target: tuple[int, int]
+) -> None:
+    sizes = MaskSizes(d, *SHARES)
+    assert (sizes.context, sizes.target) == (context, target)
+
+
 @pytest.mark.parametrize("d", [2, 3, 8, 14, 54, 784])
 def test_sizes_are_within_their_bounds_and_fit_side_by_side(d: int) -> None:
     sizes = MaskSizes(d, *SHARES)
