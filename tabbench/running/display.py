@@ -249,13 +249,13 @@ def make_display(quiet: bool = False, verbose: bool = False) -> PlainDisplay:
 
 
 def describe(event: Event) -> str:
-    """``epoch 3/20 loss 0.12``"""
+    """``3/20 loss 0.12``, with all numbers."""
     numbers = " ".join(f"{name} {value:.4g}" for name, value in event.metrics.items())
     return f"{event.step}/{event.total} {numbers}".strip()
 
 
 def shortly(event: Event) -> str:
-    """``3/20 loss 0.12``: the first number only."""
+    """The same with the first number only."""
     first = dict(list(event.metrics.items())[:1])
     return describe(Event(event.key, event.step, event.total, first))
 

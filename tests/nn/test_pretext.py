@@ -170,11 +170,12 @@ def test_hooks_are_called_in_their_order() -> None:
 
     hooks = Hooks(
         before_epoch=lambda: calls.append("before epoch"),
-        after_step=lambda step, total: calls.append(("after step", step, total)),
+        after_step=lambda step, total: calls.append(("after step", step, total, point.place.item())),
         after_epoch=after_epoch,
     )
     diagnostics = walk(point, n_rows=8, epochs=2, hooks=hooks)
-    steps = [("after step", step, 4) for step in range(4)]
+    places = [3 - 3 * 0.8 ** (step + 1) for step in range(4)]  # each step goes a fifth of the way to 3
+    steps = [("after step", step, 4, pytest.approx(places[step])) for step in range(4)]
     first, second = ["before epoch", *steps[:2], ("after epoch", 2, 4)], ["before epoch", *steps[2:]]
     assert calls == [("after epoch", 0, 4), *first, *second, ("after epoch", 4, 4)]
     assert diagnostics["start"] == {"place": 0.0}
