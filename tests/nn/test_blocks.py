@@ -125,6 +125,19 @@ def test_products_in_bfloat16_are_near_those_in_float32(block: str, p: float, mo
         assert (a - b).norm() < 0.02 * b.norm()
 
 
+def test_attention_itself_stays_float32() -> None:
+    """Projections that bfloat16 computes exactly, so that only what attention gives is rounded."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randint(-8, 9, (5, 20, DIM), generator=generator).float()
+    once = torch.eye(DIM)
+    b_in = torch.rand(3 * DIM, generator=generator)
+    weights = torch.cat([once, once, once]), b_in, once, torch.zeros(DIM)
+    exact = blocks.short_attention(x, *weights, HEADS, slice(None), 0.0)
+    with products_in(torch.bfloat16):
+        near = blocks.short_attention(x, *weights, HEADS, slice(None), 0.0)
+    assert (near == exact.bfloat16()).float().mean() > 0.99
+
+
 def test_relu_by_bits_is_relu() -> None:
     values = torch.tensor([-3.0, -0.0, 0.0, 1e-30, 2.5, -1e-30, torch.inf, -torch.inf]).bfloat16()
     expected = values.clone().relu_()
