@@ -21,6 +21,7 @@ from tabbench.contracts import SSLMethod
 from tabbench.data.prepare import SplitData
 from tabbench.nn import mean_pairwise_distance, mean_pairwise_kl, probe_score, uniformity
 from tabbench.results.json_shapes import InspectionShape, TargetShape
+from tabbench.running.features import as_table
 from tabbench.running.rankings import Rankings
 from tabbench.values import Table
 
@@ -117,7 +118,7 @@ def inspect_training(
     Returns:
         the snapshots, and the curves of the training.
     """
-    train = _table(split.train.features)
+    train = as_table(split.train.features)
     sample = _sample(train, context)
     snapshots: list[Snapshot] = []
 
@@ -131,7 +132,7 @@ def inspect_training(
             look(method, epoch)
 
     look(_initialised(method, train, context), 0)
-    validation = _table(split.validation.features)
+    validation = as_table(split.validation.features)
     method.pretrain(train, replace(context, validation=validation, on_report=watch))
     return snapshots, curves_of(method.diagnostics)
 
@@ -143,7 +144,7 @@ def inspect_stored(
 
     There is one snapshot if they are the same: no epoch beat the untrained encoder, so that was kept.
     """
-    train = _table(split.train.features)
+    train = as_table(split.train.features)
     sample = _sample(train, context)
     before = take_snapshot(_initialised(method, train, context), sample, split, 0)
     tell(before)
@@ -171,7 +172,7 @@ def _is_number(value: object) -> bool:
 
 def describe_target(split: SplitData, context: Context, name: str) -> TargetShape:
     """The target of the rows on a map: classes by number, or numbers as shares of their range."""
-    train = _table(split.train.features)
+    train = as_table(split.train.features)
     y = split.train.y[_chosen(len(train), context)][:DRAWN]
     if not split.task.is_regression:
         return {"kind": "class", "name": name, "values": [int(each) for each in y], "names": list(split.class_names)}
@@ -193,7 +194,7 @@ def take_snapshot(
     coordinates = centred @ axes[:2].t()
     if coordinates.shape[1] < 2:
         coordinates = torch.nn.functional.pad(coordinates, (0, 2 - coordinates.shape[1]))
-    train, validation = _table(split.train.features), _table(split.validation.features)
+    train, validation = as_table(split.train.features), as_table(split.validation.features)
     chosen = np.unique(np.linspace(0, len(train) - 1, min(len(train), 10 * SAMPLE)).astype(int))
     probe = probe_score(
         method.encode(train.take(chosen)).array,
@@ -245,8 +246,3 @@ def _chosen(n_rows: int, context: Context) -> NDArray[np.intp]:
 
 def _sample(train: Table, context: Context) -> Table:
     return train.take(_chosen(len(train), context))
-
-
-def _table(features: Any) -> Table:
-    assert isinstance(features, Table)
-    return features

@@ -64,20 +64,15 @@ def run_job(
         outcome = Outcome("timeout", error=f"timeout of {limits.timeout:g} s: {error}")
     except Pruned:
         outcome = Outcome("pruned")
-    except Evicted as error:
-        outcome = Outcome("lost", error=str(error))
-    except ArtefactError as error:  # not this job's fault: what it needs is made again
+    except (Evicted, ArtefactError) as error:  # not this job's fault: a damaged artefact is made again
         outcome = Outcome("lost", error=str(error))
     except (MemoryError, torch.OutOfMemoryError) as error:
         outcome = _failure("out_of_memory", error)
     except Exception as error:
         is_memory = isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
         outcome = _failure("out_of_memory" if is_memory else "failed", error)
-    return Outcome(
-        outcome.status,
-        outcome.result,
-        outcome.error,
-        outcome.traceback,
+    return replace(
+        outcome,
         seconds=time.perf_counter() - started,
         place={"hostname": socket.gethostname(), "cpu": cpu_model()},
         changed=surroundings.put_right(),

@@ -360,8 +360,10 @@ def calibrate(payload: CalibratePayload, context: Context) -> dict[str, float]:
     settings = trained.config if trained else {}
     deadline = time.monotonic() + CALIBRATION_TIMEOUT
     context = replace(context, deadline=min(deadline, context.deadline or deadline))
-    how: dict[str, Any] = {"settings": settings, "finetune": payload.finetune, "encoder": encoder}
-    return {"seconds": measure(plugin, payload.shape, context, model, **how)}
+    seconds = measure(
+        plugin, payload.shape, context, model, settings=settings, finetune=payload.finetune, encoder=encoder
+    )
+    return {"seconds": seconds}
 
 
 def train_learner(

@@ -219,6 +219,15 @@ def test_a_compiled_training_has_at_most_sixteen_shapes(d: int) -> None:
     assert micro_batch_rows(TJEPAConfig(compile=True, micro_batch=33), 512, d, (1, 1), "cpu", None) == 32
 
 
+@pytest.mark.parametrize("compiling, most", [(True, COMPILED_SIZES), (False, 27)])
+def test_only_a_compiled_training_has_few_sizes(compiling: bool, most: int) -> None:
+    values = np.random.default_rng(0).normal(size=(10, 54)).astype(np.float32)
+    table = Table(values, np.empty((10, 0), dtype=np.int64), Schema(tuple(f"x{j}" for j in range(54))))
+    method = TJEPA(**TINY_TJEPA, compile=compiling)
+    method.initialise(table, Context())
+    assert max(len(sizes) for sizes in method.sizes.choices) == most
+
+
 @pytest.mark.slow
 def test_every_shape_compiles_once_into_one_graph_without_a_break() -> None:
     d, n_rows = 54, 8
