@@ -436,6 +436,18 @@ def test_whitened_columns_are_uncorrelated_and_of_unit_variance() -> None:
         np.testing.assert_allclose(np.cov(array, rowvar=False, bias=True), np.eye(array.shape[1]), atol=0.02)
 
 
+def test_the_probe_sees_tokens_that_are_not_whitened_in_a_second_training_too() -> None:
+    shapes: list[tuple[int, ...]] = []
+
+    def probe(encode: Any) -> float:
+        shapes.append(encode(mixed_table()).array.shape)
+        return 0.0
+
+    method = pretrained(whiten="pca", exp_epochs=1)
+    method.pretrain(mixed_table(), Context(probe=probe))
+    assert set(shapes) == {(70, 5, 8)}
+
+
 @pytest.mark.parametrize("settings", [{}, {"whiten": "pca"}, {"encoder": "target"}], ids=str)
 def test_the_network_to_fine_tune_computes_the_representation(settings: dict[str, Any]) -> None:
     method, table = pretrained(**settings, exp_epochs=1), mixed_table()

@@ -341,21 +341,21 @@ def test_a_single_process_works_on_the_whole_batch() -> None:
     assert own_share(10) == slice(0, 10)
 
 
-@pytest.mark.parametrize("processes, last", [(2, 6), (6, 6), (7, 0)])
-def test_processes_share_the_batches_that_one_would_have(
-    processes: int, last: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("processes, compiling, last", [(1, False, 6), (6, False, 6), (7, False, 0), (1, True, 0)])
+def test_only_a_last_batch_that_cannot_be_used_is_left_out(
+    processes: int, compiling: bool, last: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The last one too, unless it has no row for each of them."""
+    """It has no row for each process, or would be one more shape to compile."""
     batches: list[int] = []
-    loss = Work.loss
 
-    def noted(work: Work, index: torch.Tensor) -> Any:
+    def noted(work: Work, index: torch.Tensor) -> dict[str, torch.Tensor]:
         batches.append(len(index))
-        return loss(work, index)
+        return {"loss": torch.zeros(())}
 
     monkeypatch.setattr(Work, "loss", noted)
     monkeypatch.setattr("tabbench_tjepa.training.n_processes", lambda: processes)
-    TJEPA(**{**TINY_TJEPA, "exp_epochs": 1, "exp_batch_size": 32}).pretrain(small_table(70), Context())
+    settings = {**TINY_TJEPA, "exp_epochs": 1, "exp_batch_size": 32, "compile": compiling}
+    TJEPA(**settings).pretrain(small_table(70), Context())
     assert batches == [32, 32, *[last] * bool(last)]
 
 
