@@ -91,7 +91,7 @@ def _fit_record(
     start: str, results: Path, data: str | None, plugins: list[Path], device: str, offline: bool, as_recorded: bool
 ) -> Pipeline:
     from tabbench.cli.show import get_record
-    from tabbench.experiment.controls import NONE, UNTRAINED
+    from tabbench.experiment.controls import NONE, is_untrained
     from tabbench.experiment.settings import choose
     from tabbench.results.replay import prepare_replay
     from tabbench.results.store import Store
@@ -105,7 +105,7 @@ def _fit_record(
     context = _context(device, stored.environment.threads if stored.environment else 1)
     if as_recorded:
         return fit_as_recorded(stored, plan, last, Store(results), context)
-    if stored.ssl.startswith(f"{UNTRAINED}:"):
+    if is_untrained(stored.ssl):
         raise UsageError(f"{stored.ssl} is a control: choose a method, or add --as-recorded")
     method = None if stored.ssl == NONE else choose(spec, prepared.registry, "ssl", stored.ssl, manifest.name)
     model = choose(spec, prepared.registry, "model", stored.model, manifest.name)

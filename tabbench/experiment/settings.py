@@ -9,7 +9,7 @@ from typing import Any
 from tabbench.config import Config, Range, Settings, preset_settings
 from tabbench.contracts.job import Identity
 from tabbench.errors import UsageError, did_you_mean, unknown
-from tabbench.experiment.controls import NONE, UNTRAINED, untrained
+from tabbench.experiment.controls import NONE, UNTRAINED, is_untrained, untrained
 from tabbench.experiment.payloads import Address
 from tabbench.experiment.spec import DEFAULT_DATA, Preset, Spec
 from tabbench.registry import Entry, Registry
@@ -113,7 +113,7 @@ def choose_arms(spec: Spec, registry: Registry, dataset: str = "") -> list[Arm]:
             raise UsageError(
                 f"{UNTRAINED!r} is a control of a method: write {UNTRAINED}:METHOD, or --controls {UNTRAINED}"
             )
-        elif lowered.startswith(f"{UNTRAINED}:"):
+        elif is_untrained(lowered):
             entry = registry.find("ssl", name.partition(":")[2])
             if not entry.plugin.untrained:
                 raise UsageError(f"{entry.name!r} has no encoder, so it has no untrained control")

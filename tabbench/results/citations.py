@@ -8,6 +8,7 @@ from importlib import resources
 
 from tabbench import __version__
 from tabbench.errors import PluginError, UsageError
+from tabbench.experiment.controls import method_of
 from tabbench.registry import Entry, Registry
 from tabbench.results.record import Record
 
@@ -46,7 +47,7 @@ def participants(records: Iterable[Record], registry: Registry) -> tuple[list[En
     """Methods, models and datasets of records, and the names of those not installed here."""
     names: dict[tuple[str, str], None] = {}
     for record in records:
-        names |= dict.fromkeys([("ssl", record.ssl.rpartition(":")[2]), ("model", record.model), ("data", record.data)])
+        names |= dict.fromkeys([("ssl", method_of(record.ssl)), ("model", record.model), ("data", record.data)])
     entries, unknown = [], set()
     for kind, name in names:
         try:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from tabbench.experiment.controls import NONE, UNTRAINED, untrained
+from tabbench.experiment.controls import NONE, is_untrained, untrained
 from tabbench.results.json_shapes import GainCellShape, GainRowShape, GainTableShape, LeftOut
 from tabbench.results.record_lines import RAW
 from tabbench.results.row_settings import split_settings
@@ -56,7 +56,7 @@ class GainRow:
 
     @property
     def is_control(self) -> bool:
-        return self.row.ssl.startswith(f"{UNTRAINED}:")
+        return is_untrained(self.row.ssl)
 
     def to_json(self) -> GainRowShape:
         return {

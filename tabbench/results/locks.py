@@ -74,7 +74,7 @@ class Lease:
         self.held: Path | None = None
 
     def take(self) -> bool:
-        highest = max((number for number in self._numbers()), default=0)
+        highest = max(self._numbers(), default=0)
         if highest and not self._is_dead(self.folder / f"{self.key}.{highest}"):
             return False
         path = self.folder / f"{self.key}.{highest + 1}"

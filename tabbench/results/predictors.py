@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tabbench.contracts.metrics import LOWER_IS_BETTER
+from tabbench.experiment.controls import method_of
 from tabbench.results.record import Record
 from tabbench.results.row_settings import split_settings
 from tabbench.results.statistics.predictors import HeldOut, Judged, RatedScore, hold_out, rate_predictors
@@ -42,7 +43,7 @@ def _judge(record: Record) -> Judged | None:
     if record.status != "ok" or record.flags or scores is None or scores.rows == 0:
         return None
     split = (record.data_key, record.split, record.split_rule, record.rows_limit)
-    family = record.ssl.rpartition(":")[2]
+    family = method_of(record.ssl)
     if record.kind == "trial":
         reader: tuple[Any, ...] = ("probe", record.study)
         encoder: tuple[Any, ...] = (record.study, record.number)

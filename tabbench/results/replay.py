@@ -16,7 +16,7 @@ from tabbench.contracts.weighting import Weighting
 from tabbench.data.gather import find_data
 from tabbench.data.sources import Progress, resolve_data
 from tabbench.errors import TabbenchError, UsageError
-from tabbench.experiment.controls import NONE, UNTRAINED
+from tabbench.experiment.controls import NONE, method_of
 from tabbench.experiment.graph import Plan, Step
 from tabbench.experiment.plan import make_plan
 from tabbench.experiment.settings import choose
@@ -229,7 +229,7 @@ def _settings(record: Record, spec: Spec, registry: Registry) -> PluginSettings:
     config = record.config or {}
     parts = [("model", record.model, config["model"])]
     if record.ssl != NONE:
-        name = record.ssl.removeprefix(f"{UNTRAINED}:")
+        name = method_of(record.ssl)
         parts.insert(0, ("ssl", name, config.get("joint") or config["ssl"]))
     settings = {}
     for kind, name, values in parts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from tabbench.experiment.controls import UNTRAINED
+from tabbench.experiment.controls import method_of
 from tabbench.results.score_table import Row
 
 
@@ -28,7 +28,7 @@ class SharedSettings:
         self.shared: dict[str, list[str]] = {}
         for row in rows:
             words = setting_words(row.variant)
-            for owner in (row.ssl.removeprefix(f"{UNTRAINED}:"), row.model):
+            for owner in (method_of(row.ssl), row.model):
                 own = [word for word in words if word.startswith(f"{owner}.")]
                 self.shared[owner] = [word for word in self.shared.get(owner, own) if word in own]
 
@@ -40,7 +40,7 @@ class SharedSettings:
             ssl: the method whose name the tag follows; its settings are written without that name.
         """
         known = {word for words in self.shared.values() for word in words}
-        prefix = f"{ssl.removeprefix(f'{UNTRAINED}:')}."
+        prefix = f"{method_of(ssl)}."
         return " ".join(word.removeprefix(prefix) for word in setting_words(variant) if word not in known)
 
     def notes(self) -> list[str]:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tabbench.errors import UsageError, did_you_mean
-from tabbench.experiment.controls import UNTRAINED
+from tabbench.experiment.controls import UNTRAINED, is_untrained
 from tabbench.results.json_shapes import LeftOut, RecordLine
 from tabbench.results.record_lines import RAW, Alike, Indices, RecordLines, Shared, read_lines
 from tabbench.results.store import Store
@@ -69,7 +69,7 @@ def _match(name: str, word: str, present: set[str]) -> list[str]:
     found = sorted(
         each
         for each in present
-        if each.lower() == lowered or (name == "ssl" and lowered == UNTRAINED and each.startswith(f"{UNTRAINED}:"))
+        if each.lower() == lowered or (name == "ssl" and lowered == UNTRAINED and is_untrained(each))
     )
     if not found:
         raise UsageError(f"--{name} {word}: no record has it.{did_you_mean(word, present)}")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tabbench.errors import TabbenchError, UsageError
-from tabbench.experiment.controls import NONE, UNTRAINED
+from tabbench.experiment.controls import NONE, method_of
 from tabbench.registry import Registry
 from tabbench.results.escaping import escape_html as escape
 from tabbench.results.gains import gains_of
@@ -59,7 +59,7 @@ def make_site(
         results = results_among(read_lines(store, MORE))
     selection = select_from(results, fidelity=fidelity, any_budget=any_budget)
     table = tabulate_records(selection, "rank", ci=True)
-    methods = sorted({_method(row.ssl) for row in table.rows} - {NONE})
+    methods = sorted({method_of(row.ssl) for row in table.rows} - {NONE})
     links = {
         "data": {name: f"data/{slug(name)}.html" for name in table.datasets},
         "method": {name: f"methods/{slug(name)}.html" for name in methods},
@@ -68,7 +68,7 @@ def make_site(
     for name, path in links["data"].items():
         pages[path] = _dataset_page(name, _part(selection, lambda record, name=name: record["data"] == name))
     for name, path in links["method"].items():
-        own = _part(selection, lambda record, name=name: _method(record["ssl"]) in (name, NONE))
+        own = _part(selection, lambda record, name=name: method_of(record["ssl"]) in (name, NONE))
         pages[path] = _method_page(name, own, _card(name, registry, own))
     return Leaderboard(pages, len(table.rows), len(table.datasets), merged.refused)
 
@@ -105,10 +105,6 @@ def slug(name: str) -> str:
     if plain == name and not plain.startswith("."):
         return plain
     return f"{plain.lstrip('.')}-{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"
-
-
-def _method(ssl: str) -> str:
-    return ssl.removeprefix(f"{UNTRAINED}:")
 
 
 def _part(selection: Selection, wanted: Any) -> Selection:
@@ -184,7 +180,7 @@ def _ranking(table: ScoreTable, data: PageData, pages: Mapping[str, str]) -> str
             interval = "" if low is None else f' <small class="letters between">[{low:.0f}, {high:.0f}]</small>'
             rank = "-" if row.average_rank is None else f"{row.average_rank:.2f} {row.rank_group}"
             far = "-" if distance.get(number) is None else f"{distance[number]:.1f} %"
-            page = pages.get(_method(row.ssl))
+            page = pages.get(method_of(row.ssl))
             tag = settings.tag(row.variant, row.ssl)
             name = escape(f"{row.ssl} + {row.model}" + (f" [{tag}]" if tag else ""))
             link = f'<a href="{escape(page)}">{name}</a>' if page else name
@@ -261,7 +257,7 @@ def _card(name: str, registry: Registry, selection: Selection) -> str:
     versions = {
         f"{origin.get('distribution')} {origin.get('version')} (revision {origin.get('revision')})"
         for record in selection.records
-        if _method(record["ssl"]) == name and (origin := json.loads(record["plugins"] or "{}").get("ssl"))
+        if method_of(record["ssl"]) == name and (origin := json.loads(record["plugins"] or "{}").get("ssl"))
     }
     lines += [("plugin", escape(text)) for text in sorted(versions)]
     return "<dl>" + "".join(f"<dt>{key}</dt><dd>{text}</dd>" for key, text in lines) + "</dl>"

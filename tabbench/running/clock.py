@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tabbench.contracts.job import Event
-from tabbench.experiment.controls import untrained
+from tabbench.experiment.controls import method_of, untrained
 from tabbench.experiment.graph import Step
 from tabbench.experiment.payloads import EncodePayload, FitPayload, PretrainPayload
 from tabbench.running.sizes import TRAINING, rows_of, settings_of, size_of, usual_share
@@ -398,7 +398,7 @@ def kinship(step: Step) -> list[Kin]:
     """
     role, ssl, model, labels = _about(step)
     data = step.payload.manifest.name
-    name = model if role == "fit" else ssl.rpartition(":")[2]
+    name = model if role == "fit" else method_of(ssl)
     return [
         (step.kind, role, ssl, model, labels, data),
         (role, ssl, model, labels, data),

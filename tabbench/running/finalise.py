@@ -17,6 +17,7 @@ from tabbench.data.inference import month_first_columns
 from tabbench.data.prepare import open_all
 from tabbench.data.weights import training_weights
 from tabbench.errors import UsageError
+from tabbench.experiment.controls import method_of
 from tabbench.experiment.graph import Plan, Step
 from tabbench.experiment.payloads import EncodePayload, FitPayload
 from tabbench.experiment.settings import Configured
@@ -135,7 +136,7 @@ def fit_as_recorded(record: Record, plan: Plan, last: Step, store: Store, contex
         target_std=split.target_std,
         model_name=payload.model.name,
         model=learner,
-        method_name=record.ssl.rpartition(":")[2] if encoder is not None else None,
+        method_name=method_of(record.ssl) if encoder is not None else None,
         method=encoder,
         finetuned=payload.method is not None,
         month_first=month_first_columns(split.test.schema.numeric, payload.manifest.notes),

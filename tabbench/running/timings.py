@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
+from tabbench.experiment.controls import method_of
 from tabbench.experiment.graph import Step
 from tabbench.experiment.payloads import Address, EncodePayload, FitPayload, PretrainPayload
 from tabbench.results.record_lines import Shared, read_lines
@@ -30,7 +31,7 @@ def trained_by(step: Step) -> Address:
 def _places(ssl: str, model: str, *, finetune: bool) -> list[Place]:
     """How the training of a pair is known, closest first. An untrained encoder takes as long as a trained one; fine-
     tuning takes the time of both networks."""
-    pair = f"{ssl.rpartition(':')[2]} + {model}"
+    pair = f"{method_of(ssl)} + {model}"
     return [("finetune", pair)] if finetune else [("fit", pair), ("fit", model)]
 
 

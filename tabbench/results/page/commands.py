@@ -11,7 +11,7 @@ from typing import Any
 from tabbench.contracts.split_rule import make_rule
 from tabbench.contracts.weighting import Weighting
 from tabbench.errors import TabbenchError
-from tabbench.experiment.controls import NONE, UNTRAINED
+from tabbench.experiment.controls import NONE, UNTRAINED, is_untrained, method_of
 from tabbench.experiment.spec import READING_ENTRIES, SPLIT_ENTRIES, WEIGHT_ENTRIES
 from tabbench.results.files import read_experiments
 from tabbench.results.record_lines import ALL_LABELS, RAW
@@ -62,7 +62,7 @@ def repeat_command(row: Row, records: Sequence[Mapping[str, Any]], experiments: 
     fitting = [each for each in experiments if each.split_rule == group.split_rule and group.weights in each.weights]
     run = next((each for each in fitting if any(each.name(name) for name in names)), None)
     named = [next((word for each in fitting if (word := each.name(name))), name) for name in names]
-    words = ["tabbench", "run", "--ssl", row.ssl.removeprefix(f"{UNTRAINED}:"), "--model", row.model]
+    words = ["tabbench", "run", "--ssl", method_of(row.ssl), "--model", row.model]
     words += ["--data", ",".join(word.replace(",", "\\,") for word in named)]
     if records:
         first = records[0]
@@ -73,13 +73,13 @@ def repeat_command(row: Row, records: Sequence[Mapping[str, Any]], experiments: 
         words += ["--threads", str(first["threads"])] if first["threads"] else []
     words += ["--trials", str(row.budget[1]), "--ssl-trials", str(row.budget[0])]
     words += run.sampler if run is not None and any(row.budget) else ()
-    words += ["--controls", UNTRAINED if row.ssl.startswith(f"{UNTRAINED}:") else NONE if row.ssl == NONE else ""]
+    words += ["--controls", UNTRAINED if is_untrained(row.ssl) else NONE if row.ssl == NONE else ""]
     words += ["--protocol", row.protocol] if row.protocol not in (RAW, "frozen") else []
     words += _labels(row, records)
     words += ["--metric", group.main_metric] if group.main_metric else []
     words += run.options if run is not None else ()
     for setting in setting_words(row.variant):
-        if setting != f"{row.ssl.removeprefix(f'{UNTRAINED}:')}.probe=never":  # given by --probe
+        if setting != f"{method_of(row.ssl)}.probe=never":  # given by --probe
             words += ["--set", setting]
     return shlex.join(words)
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tabbench.contracts.metrics import POSITIVE, RANGES
-from tabbench.experiment.controls import NONE, UNTRAINED
+from tabbench.experiment.controls import NONE, is_untrained
 from tabbench.results.formats.grid import unit_name
 from tabbench.results.formats.notes import board_notes, describe_tuning
 from tabbench.results.gains import GainTable, gains_of
@@ -43,7 +43,7 @@ def short(value: float | None, digits: int = DIGITS) -> float | None:
 
 
 def is_control(ssl: str) -> bool:
-    return ssl == NONE or ssl.startswith(f"{UNTRAINED}:")
+    return ssl == NONE or is_untrained(ssl)
 
 
 def group_title(group: Group) -> str:
