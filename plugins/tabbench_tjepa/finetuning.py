@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from tabbench.nn import TokenRows
 from tabbench_tjepa.config import TJEPAConfig
+from tabbench_tjepa.memory import encoder_layer_bytes
 from tabbench_tjepa.networks import Encoder
 from tabbench_tjepa.whitening import Whitening
 
@@ -28,9 +29,5 @@ class TokenNetwork(nn.Module):
         return tokens if self.whitening is None else self.whitening(tokens)
 
     def row_bytes(self, device: str | torch.device) -> int:
-        """Bytes that the transformer keeps per row: for each token twelve vectors, hidden units, attention weights."""
-        config, n_tokens = self.config, self.encoder.n_features + self.config.n_reg
-        of_token = (
-            12 * config.model_dim_hidden + 2 * config.model_dim_feedforward + 2 * config.model_num_heads * n_tokens
-        )
-        return 4 * n_tokens * config.model_num_layers * of_token
+        """Bytes that the transformer keeps per row for the backward pass."""
+        return self.config.model_num_layers * encoder_layer_bytes(self.config, self.encoder.n_features)

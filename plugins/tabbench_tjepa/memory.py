@@ -48,20 +48,21 @@ def _predictor_tokens(config: TJEPAConfig, d: int, sizes: tuple[int, int]) -> in
 def _bytes_per_row(config: TJEPAConfig, d: int, sizes: tuple[int, int]) -> int:
     """Upper estimate of the memory of a row's activations until its gradients are known."""
     n_ctx = d if config.masking == "zero" else sizes[0]
-    tokens = _predictor_tokens(config, d, sizes)
-    predictor = _bytes_per_token(
+    of_predictor = _bytes_per_token(
         n_ctx + sizes[1], config.pred_embed_dim, config.pred_num_heads, config.pred_dim_feedforward
     )
-    encoder = _bytes_per_token(
-        n_ctx + config.n_reg, config.model_dim_hidden, config.model_num_heads, config.model_dim_feedforward
-    )
-    target = _bytes_per_token(
-        d + config.n_reg, config.model_dim_hidden, config.model_num_heads, config.model_dim_feedforward
-    )
     return (
-        tokens * config.pred_num_layers * predictor
-        + config.mask_num_encs * (n_ctx + config.n_reg) * config.model_num_layers * encoder
-        + (d + config.n_reg) * target
+        config.pred_num_layers * _predictor_tokens(config, d, sizes) * of_predictor
+        + config.model_num_layers * config.mask_num_encs * encoder_layer_bytes(config, n_ctx)
+        + encoder_layer_bytes(config, d)  # the target encoder has one layer's at a time
+    )
+
+
+def encoder_layer_bytes(config: TJEPAConfig, n_features: int) -> int:
+    """Bytes that a layer of an encoder keeps of a row with so many features, and [REG]."""
+    tokens = n_features + config.n_reg
+    return tokens * _bytes_per_token(
+        tokens, config.model_dim_hidden, config.model_num_heads, config.model_dim_feedforward
     )
 
 

@@ -82,19 +82,19 @@ class Work:
 
     def loss(self, index: Tensor) -> Terms:
         """Draw masks for the rows ``index``, and add the gradients of their loss, part by part."""
-        config, d = self.config, self.method.schema.n_features
-        rows, n = self._take(index), len(index)
+        config, d, n = self.config, self.method.schema.n_features, len(index)
         sizes = self.method.sizes.draw(self.mask_sizes)
         masks = draw_masks(n, d, sizes, config.mask_num_encs, config.mask_num_preds, self.method.device, self.masks)
+        share = own_share(n)
+        rows, masks = self._take(index[share]), masks.rows(share)
 
         def loss_of(part: slice) -> Tensor:
             with self._precision():
-                return self.networks(rows.take(part), masks.rows(part))
+                loss = self.networks(rows.take(part), masks.rows(part))
+            return loss * (len(rows) / n)
 
-        share = own_share(n)
-        size = share.stop - share.start
-        at_once = micro_batch_rows(config, size, d, sizes, self.method.device, self.memory)
-        loss = backward_in_parts(lambda part: loss_of(shifted(part, share.start)) * (size / n), size, at_once)
+        at_once = micro_batch_rows(config, len(rows), d, sizes, self.method.device, self.memory)
+        loss = backward_in_parts(loss_of, len(rows), at_once)
         return {"loss": sum_over_processes(self.method.networks.parameters(), loss)}
 
     def _precision(self) -> AbstractContextManager[Any]:
@@ -141,10 +141,6 @@ class Work:
         n = len(self.rows)
         size = min(n, SAMPLE_ROWS, max(n // 4, 64))
         return self._take(torch.randperm(n, generator=generator, device=generator.device)[:size])
-
-
-def shifted(part: slice, by: int) -> slice:
-    return slice(part.start + by, part.stop + by)
 
 
 def compiled(networks: TJEPANetworks) -> Callable[..., Tensor]:

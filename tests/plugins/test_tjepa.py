@@ -580,6 +580,8 @@ def test_presets_are_valid_and_mid_is_the_default() -> None:
     }
     assert set(presets) == {"tiny", "quick", "small", "mid", "paper-JA", "paper"}
     assert presets["mid"] == TJEPAConfig()
+    assert {presets[name].scaling for name in ("tiny", "quick", "small", "mid")} == {"quantile"}
+    assert presets["paper"].scaling == presets["paper-JA"].scaling == "standard"
     assert presets["tiny"] == presets["quick"]
 
 
