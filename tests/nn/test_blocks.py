@@ -8,7 +8,7 @@ import torch.nn.functional as F  # noqa: N812 - the name everybody uses
 from torch import Tensor
 
 from tabbench.nn import blocks, products_in
-from tabbench.nn.dropout import draw_dropped
+from tabbench.nn.dropout import RARE, draw_dropped
 
 DIM, HEADS, HIDDEN = 8, 2, 12
 
@@ -157,3 +157,6 @@ def test_entries_are_dropped_with_their_probability_and_one_by_one() -> None:
     # The number of dropped entries has the variance of independent ones, n p (1 - p); its spread over 400 draws is 7 %.
     assert hits.sum(1).var().item() == pytest.approx(n * p * (1 - p), rel=0.25)
     assert hits.mean(0).max() < p + 6 * (p / draws) ** 0.5
+    many = 4_000_000  # enough to notice that an entry may be hit twice
+    share = len(draw_dropped(many, RARE).unique()) / many
+    assert share == pytest.approx(RARE, abs=4 * (RARE * (1 - RARE) / many) ** 0.5)
