@@ -147,6 +147,10 @@ MALFORMED: dict[str, tuple[dict[str, Any], str]] = {
     "infinity": ({"score": math.inf}, "its field 'score' holds Infinity"),
     "a word": ({"score": "high"}, "its field 'score' holds \"high\""),
     "a part": ({"score": 0.5, "test": 3}, "its field 'test' holds 3"),
+    "a curve": (
+        {"diagnostics": {"model": {"loss": [math.nan]}}},
+        """its field 'diagnostics' holds {"model": {"loss": [NaN]}}""",
+    ),
 }
 
 
