@@ -368,8 +368,9 @@ def _from_parquet(content: bytes) -> pd.DataFrame:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    # A job's threads are fixed; without extra ones, prefetching only costs time.
-    table = pq.read_table(pa.BufferReader(content), use_threads=False, pre_buffer=False)
+    # A job's threads are fixed; without extra ones, prefetching only costs time. ``pq.read_table`` starts one anyway,
+    # and a process that ends soon after it, for instance with an error, is aborted now and then.
+    table = pq.ParquetFile(pa.BufferReader(content), pre_buffer=False).read(use_threads=False)
     frame: pd.DataFrame = table.to_pandas(use_threads=False)
     return frame
 

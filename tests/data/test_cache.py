@@ -218,3 +218,17 @@ def test_unlabelled_rows_and_folds_are_stored_beside_the_table_and_verified(cach
     assert without.key == manifest.key
     (cache / manifest.unlabelled.path).write_bytes(b"")
     assert "is damaged" in verify(manifest)
+
+
+def test_reading_a_table_starts_no_thread() -> None:
+    """A process that ends while a thread of pyarrow starts is aborted."""
+    code = (
+        "import os, pandas as pd, pyarrow as pa\n"
+        "from tabbench.data.cache import _from_parquet, _to_parquet\n"
+        "content = _to_parquet(pd.DataFrame({'x': [1.0, 2.0]}))\n"
+        "before = len(os.listdir('/proc/self/task'))\n"
+        "assert len(_from_parquet(content)) == 2\n"
+        "print(len(os.listdir('/proc/self/task')) - before)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "0\n"
