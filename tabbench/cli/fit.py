@@ -65,6 +65,8 @@ def fit(
 
     Give a benchmark record, or a method, a model and a table. A tenth of the rows decides when to stop training.
     """
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"--out {out} is not a folder: give another")
     if (out / "pipeline.json").exists():
         raise UsageError(f"--out {out} already has a pipeline, which is not overwritten; give another folder")
     if record is not None and (ssl or model):
