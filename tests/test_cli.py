@@ -98,6 +98,12 @@ def test_a_dry_run_counts_steps_and_writes_nothing(tmp_path: Path, results: Path
     assert "fit               2        2        0" in known.stdout
 
 
+def test_a_dry_run_counts_the_splits_that_there_are(tmp_path: Path) -> None:
+    folds = tabbench(*RUN, "--results", tmp_path, "--dry-run", "--folds", "3", "--splits", "2")
+    assert "preset quick, 3 split(s), 1 seed(s)" in folds.stdout, folds.stderr
+    assert "pretrain          3        0        3" in folds.stdout
+
+
 def test_a_dry_run_estimates_the_time(tmp_path: Path, results: Path) -> None:
     stored = tabbench(*RUN, "--results", results, "--dry-run", "--seeds", "9")
     assert "time: about" in stored.stdout
@@ -133,6 +139,8 @@ def test_a_dry_run_estimates_the_time(tmp_path: Path, results: Path) -> None:
         (["run", "tjepa"], "Experiment file tjepa does not exist. Name methods with --ssl and models with --model."),
         (["run", *PAIR, "--metric", "acc"], "Unknown metric 'acc'. Did you mean: accuracy?"),
         (["run", "--plugin", "nothing.py", "--ssl", "none", "--model", "mlp"], "there is no such file"),
+        (["run", *PAIR, "--calibrate"], "--calibrate times trainings for the estimate of --dry-run: add --dry-run"),
+        (["run", *PAIR, "--data", "wine", "--drop", "hue", "--dry-run"], "are for files: give --data FILE:TARGET"),
         (["table", "--results", "nowhere"], "start with 'tabbench run'"),
         (["table", "--format", "xml"], "--format 'xml' is unknown"),
         (["list", "modles"], "Did you mean: models?"),

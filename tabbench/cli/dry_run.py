@@ -39,7 +39,9 @@ def print_plan(
     plan = make_plan(spec, registry, manifests)
     todo = what_to_do(plan, store)
     trials = f", {spec.ssl_trials} + {spec.trials} tuning trials (SSL + model)" if spec.ssl_trials + spec.trials else ""
-    print(f"preset {spec.preset}, {spec.splits} split(s), {spec.seeds} seed(s){trials}")
+    splits = sorted({spec.rule.count(spec.splits, manifest.n_folds) for manifest in manifests})
+    numbers = f"{splits[0]}-{splits[-1]}" if len(splits) > 1 else str(splits[0])
+    print(f"preset {spec.preset}, {numbers} split(s), {spec.seeds} seed(s){trials}")
     print(f"protocol {', '.join(spec.protocol)}; labels {', '.join(spec.labels)}")
     print(f"datasets: {', '.join(manifest.name for manifest in manifests)}")
     print(f"{'step':<10} {'planned':>8} {'stored':>8} {'to run':>8}  shared")

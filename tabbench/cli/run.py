@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from tabbench.cli.dry_run import print_plan
 from tabbench.cli.options import takes
 from tabbench.cli.run_options import RunOptions
+from tabbench.errors import UsageError
 
 if TYPE_CHECKING:
     from tabbench.results.store import Store
@@ -30,6 +31,8 @@ def run(options: RunOptions) -> None:
     from tabbench.running.display import make_display
     from tabbench.running.request import plan_request, read_request, run_request
 
+    if options.calibrate and not options.dry_run:
+        raise UsageError("--calibrate times trainings for the estimate of --dry-run: add --dry-run, or leave it out")
     registry = make_registry(options.plugin or [])
     for problem in registry.problems:
         print(f"tabbench: {problem}", file=sys.stderr)

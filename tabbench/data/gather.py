@@ -74,11 +74,7 @@ def find_data(
         frozen: the tables of an earlier run of this experiment; a suite stays as it was then.
         say: receives lines for the user.
     """
-    files = name_files([reference for reference in references if is_file(reference, registry)], registry)
-    if not files and not replace(reading, keep=(), weights="").is_default:
-        raise UsageError(
-            "--categorical, --numeric, --drop, --task and --unlabelled are for files: give --data FILE:TARGET"
-        )
+    files = _find_files(references, registry, reading)
     found: dict[str, Manifest] = {}
     for reference in references:
         for manifest in _tables(reference, registry, files, offline, reading, frozen, say):
@@ -88,6 +84,16 @@ def find_data(
             found.setdefault(manifest.name, with_rule(manifest, rule, weighting))
             check_names(found.values(), manifest)
     return list(found.values())
+
+
+def _find_files(references: Iterable[str], registry: Registry, reading: Reading) -> dict[str, FileReference]:
+    """The files among the references. Without one, what is said about reading files is refused."""
+    files = name_files([reference for reference in references if is_file(reference, registry)], registry)
+    if not files and not replace(reading, keep=(), weights="").is_default:
+        raise UsageError(
+            "--categorical, --numeric, --drop, --task and --unlabelled are for files: give --data FILE:TARGET"
+        )
+    return files
 
 
 def store_frames(
@@ -234,7 +240,7 @@ def expect_data(
     """Manifests of all datasets, with stand-ins for those not cached; and the names of the latter."""
     manifests: dict[str, Manifest] = {}
     absent = []
-    files = name_files([reference for reference in references if is_file(reference, registry)], registry)
+    files = _find_files(references, registry, reading)
     for reference in references:
         if reference in files:  # read it as a run would, errors included
             manifest = resolve_source(files[reference], registry, offline=True, reading=reading)
