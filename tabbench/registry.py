@@ -162,7 +162,8 @@ class Registry:
         for package in entry.plugin.needs:
             if importlib.util.find_spec(package) is None:
                 raise PluginError(
-                    f"{KIND_NAMES[entry.kind]} {entry.name!r} needs the package {package!r}, which is not installed"
+                    f"{KIND_NAMES[entry.kind]} {entry.name!r} needs the package {package!r}, which is not installed: "
+                    f"pip install {package}"
                 )
         found = import_class(entry.plugin.target, entry.distribution)
         wanted = _contract(entry)

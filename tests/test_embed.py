@@ -171,6 +171,12 @@ def test_mistakes_are_one_line(file: Path, arguments: list[str], message: str) -
     assert done.stderr.count("\n") == 1
 
 
+def test_a_target_that_is_not_there_is_named_with_the_columns_that_are(file: Path) -> None:
+    done = tabbench("embed", f"{file}:labl", "--ssl", "vime", "--out", "x.csv", cwd=file.parent)
+    assert done.returncode == 2
+    assert "there is no column 'labl'. Did you mean: label? Available: " in done.stderr
+
+
 def test_a_file_without_rows_is_refused_before_training(tmp_path: Path) -> None:
     (tmp_path / "header.csv").write_text("a,b\n")
     done = tabbench("embed", "header.csv", "--ssl", "projection", "--plugin", TOYS, "--out", "x.csv", cwd=tmp_path)

@@ -154,7 +154,7 @@ def test_all_built_in_plugins_load() -> None:
         assert entry.plugin.summary, f"{entry.name} has no summary"
         missing = [package for package in entry.plugin.needs if importlib.util.find_spec(package) is None]
         if missing:  # an extra, such as ray
-            with pytest.raises(PluginError, match=f"needs the package '{missing[0]}', which is not installed"):
+            with pytest.raises(PluginError, match=f"needs the package '{missing[0]}', which is not installed: pip"):
                 registry.load(entry)
         elif entry.plugin.target != "tabbench.experiment.controls:Control":  # a control is a rule, not a class
             registry.load(entry)

@@ -137,8 +137,10 @@ def _read_more(reference: str, reading: "Reading") -> "pd.DataFrame":
 
 
 def _without(path: str, target: str, frame: "pd.DataFrame") -> "pd.DataFrame":
+    from tabbench.frames import no_column
+
     if target and target not in frame.columns:
-        raise DataError(f"{path} has no column {target!r}")
+        raise DataError(f"{path}: {no_column('column', target, frame.columns)}")
     if len(frame) == 0:
         raise DataError(f"{path}: the table has columns, but no rows")
     return frame.drop(columns=target) if target else frame
