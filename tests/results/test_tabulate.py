@@ -425,12 +425,20 @@ def test_a_record_without_a_score_breaks_no_table(tmp_path: Path) -> None:
 
 
 def test_notes_and_small_test_parts_are_told(tmp_path: Path) -> None:
-    told = {"notes": ["column 'copy' tells the target"], "counts": {"train": 80, "test": 18}}
+    notes = ["column 'copy' tells the target", "only 18 test rows: a single row changes the score a lot"]
+    told = {"notes": notes, "counts": {"train": 80, "test": 18}}
     table = make(tmp_path, [{"ssl": "a", **told}, {"ssl": "b", **told}])
     assert score_grid(table).headers[2] == "wine\n(accuracy) †"
     assert "note on wine: column 'copy' tells the target" in score_notes(table)
     assert "† fewer than 50 test rows: a single row changes the score a lot." in score_notes(table)
-    assert table.to_json()["notes"] == {"wine": ["column 'copy' tells the target"]}
+    assert sum("a single row" in note for note in score_notes(table)) == 1, "it is said once"
+    assert table.to_json()["notes"] == {"wine": notes}
+
+
+def test_only_notes_on_datasets_of_the_table_are_told(tmp_path: Path) -> None:
+    number = {"metric": "rmse", "task": "regression", "test": {"rmse": 2.0}, "notes": ["a note on diabetes"]}
+    table = make(tmp_path, [{"notes": ["a note on wine"]}, {"data": "diabetes", **number}], metric="rmse")
+    assert [note for note in score_notes(table) if "a note" in note] == ["note on diabetes: a note on diabetes"]
 
 
 def test_a_run_without_records_has_no_note_on_ranks(tmp_path: Path) -> None:
