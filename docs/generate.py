@@ -119,6 +119,7 @@ programs and stable. Errors are one line that says what was given, what would wo
 |---|---|
 | `TABBENCH_CACHE` | dataset folder, instead of the user's cache folder |
 | `TABBENCH_DISABLED_PLUGINS` | entry points or distributions to leave out, separated by commas |
+| `TABBENCH_MAX_UNPACKED` | largest size of an unpacked file, in GB; 4 |
 | `TABBENCH_OPENML_SERVER` | another OpenML address, such as a mirror |
 | `TABBENCH_OPENML_TIMEOUT` | time limit of a download from OpenML, in seconds |
 """
@@ -319,8 +320,10 @@ def markdown(docstring: str | None) -> str:
         if re.fullmatch(r"(Args|Raises|Returns):", line):
             in_section = True
             lines += [line, ""]
-        elif in_section and (item := re.fullmatch(r"    (\w+): (.*)", line)):
+        elif in_section and (item := re.fullmatch(r"    (\**\w+): (.*)", line)):
             lines.append(f"- `{item[1]}`: {item[2]}")
+        elif in_section and line.strip():
+            lines.append(f"  {line.strip()}")
         else:
             lines.append(line.strip() if in_section else line)
     return "\n".join(lines).replace("``", "`")
