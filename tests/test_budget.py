@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from harness import Bench, InProcess, Watcher
@@ -9,6 +11,7 @@ from harness import Bench, InProcess, Watcher
 from tabbench.contracts import Job, Outcome
 from tabbench.contracts.job import Event
 from tabbench.errors import UsageError
+from tabbench.running.budget import Budget
 from tabbench.running.clock import Prior
 from tabbench.running.driver import run_plan
 from tabbench.running.forecast import Forecast
@@ -43,6 +46,14 @@ def test_what_takes_longer_than_the_budget_is_left_out_by_name_and_done_by_the_n
     assert list(bench.watcher.omitted) == ["wine/0 pretrain projection"], "said once, at its root"
     again = bench.run(executor=InProcess, controls=["none"])
     assert (again.done, again.done_before, again.left_out) == (1, 1, [])
+
+
+def test_what_would_only_just_fit_is_left_out_as_too_close() -> None:
+    clock: Any = SimpleNamespace(now=lambda: 0.0, needed=lambda step: 1.9)
+    step: Any = None
+    assert Budget(clock, 2.0).why_not(step) == "would need about 1.9 s, too close to the 2.0 s left"
+    assert Budget(clock, 1.0).why_not(step) == "would need about 1.9 s, with 1.0 s left"
+    assert Budget(clock, 3.0).why_not(step) == ""
 
 
 def test_a_pretraining_is_not_begun_if_no_model_could_be_trained_on_it(bench: Bench) -> None:

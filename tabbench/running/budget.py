@@ -30,4 +30,6 @@ class Budget:
         needed, left = self.clock.needed(step), self.end - self.clock.now()
         if needed is None or needed * SPARE <= left:
             return ""
+        if needed <= left:
+            return f"would need about {duration(needed)}, too close to the {duration(left)} left"
         return f"would need about {duration(needed)}, with {duration(max(left, 0.0))} left"
