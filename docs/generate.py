@@ -346,7 +346,8 @@ file, with nested fields as JSON texts. `tabbench show KEY` prints one record, a
 def render_python() -> str:
     """What `import tabbench` offers to notebooks and scripts."""
     parts = [NOTE, "# Python", PYTHON_INTRODUCTION, "## run", *find(parse(api), "run")]
-    parts += ["## results", *find(parse(face), "open_results"), "## Results", *find(parse(face), "Results")]
+    parts += ["## results", *(text.replace("open_results", "results") for text in find(parse(face), "open_results"))]
+    parts += ["## Results", *find(parse(face), "Results")]
     parts += ["## TableView", *find(parse(face), "TableView")]
     parts += ["## load", *find(parse(pipeline), "load"), "## Pipeline", *find(parse(pipeline), "Pipeline")]
     return _join(parts)

@@ -24,7 +24,7 @@ def audit(
         Path | None,
         typer.Option(metavar="FILE", help="TOML file that maps columns or JSON paths to fields."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON for programs.")] = False,
 ) -> None:
     """Check anyone's released results: is validation the test set, were cells filled in, do the ranks follow?
 

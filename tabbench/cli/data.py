@@ -112,7 +112,7 @@ def _fetch_all(
 @app.command("import")
 def import_(
     name: Annotated[str, typer.Argument(help="Name to store it under: a known dataset's, or a new one.")],
-    file: Annotated[Path, typer.Argument(help="CSV, TSV or parquet; .gz and .zst work too.")],
+    file: Annotated[Path, typer.Argument(help="CSV, TSV, parquet, Excel or Feather; .gz and .zst work too.")],
     target: Annotated[str, typer.Option("--target", help="Column to predict.")],
     categorical: Categorical = "",
     numeric: Numeric = "",
