@@ -19,7 +19,9 @@ WRITERS = (".parquet", ".csv", ".npy")
 
 
 def embed(
-    file: Annotated[str, typer.Argument(help="CSV, TSV, parquet, Excel or Feather; FILE:TARGET drops the target column.")],
+    file: Annotated[
+        str, typer.Argument(help="CSV, TSV, parquet, Excel or Feather; FILE:TARGET drops the target column.")
+    ],
     ssl: Annotated[str, typer.Option(metavar="NAME", help="SSL method; see: tabbench list ssl.")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="Output file: .parquet, .csv, or .npy (keeps tokens).")],
     encoder: Annotated[

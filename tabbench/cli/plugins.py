@@ -56,7 +56,10 @@ def new(
 def check(
     name: Annotated[str, typer.Argument(help="A plugin's name; see: tabbench list.")],
     kind: Annotated[
-        str | None, typer.Option("--kind", metavar="KIND", help="ssl, model, data, scheme, executor or reference, if NAME is ambiguous.")
+        str | None,
+        typer.Option(
+            "--kind", metavar="KIND", help="ssl, model, data, scheme, executor or reference, if NAME is ambiguous."
+        ),
     ] = None,
     settings: Annotated[
         list[str] | None,
