@@ -111,7 +111,7 @@ def test_what_cannot_be_replayed_is_said_in_one_line(theirs: Path, tmp_path: Pat
         prepare_replay(Record.from_json({**good, "kind": "trial"}), theirs)
     manifest = Bench(tmp_path / "r").plan().records[0].payload.manifest
     other = {**good, "hashes": {**good["hashes"], "data": "0" * 24}}
-    with pytest.raises(UsageError, match="the data differ from the record's"):
+    with pytest.raises(UsageError, match="the data differ from the record's: .*; give the record's own table"):
         prepare_replay(Record.from_json(other), theirs, [TOYS]).plan(manifest)
     done = tabbench("replay", "0000", "--results", theirs)
     assert done.returncode == 2

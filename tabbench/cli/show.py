@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from tabbench.config import Config
     from tabbench.results.record import Record
 
+SHORTEST = 4
+"""Characters of a record's key that tell which one is meant."""
+
 
 def show(
     name: Annotated[str, typer.Argument(help="Plugin name, or first characters of a record's key.")],
@@ -36,6 +39,8 @@ def show(
         return
     record = find_record(results, name)
     if record is None:
+        if len(name) < SHORTEST and not set(name) - set("0123456789abcdef"):
+            raise UsageError(f"no plugin is called {name!r}; of a record's key, give at least {SHORTEST} characters")
         known = [entry.name for entry in registry.entries()]
         raise UsageError(f"{name!r} is neither a plugin nor a record in {results}.{did_you_mean(name, known)}")
     print(json.dumps(record.to_json(), indent=1), flush=True)
@@ -47,7 +52,7 @@ def get_record(results: Path, start: str) -> "Record":
     """The record whose key starts with ``start``; an error if there is none."""
     record = find_record(results, start)
     if record is None:
-        raise UsageError(f"no record {start!r} in {results}: give at least the first 4 characters of a key")
+        raise UsageError(f"no record {start!r} in {results}: give at least the first {SHORTEST} characters of a key")
     return record
 
 
@@ -55,7 +60,7 @@ def find_record(results: Path, start: str) -> "Record | None":
     """The record whose key starts with ``start``; an error if there are several."""
     from tabbench.results.store import Store
 
-    if len(start) < 4 or not (results / "records").is_dir():
+    if len(start) < SHORTEST or not (results / "records").is_dir():
         return None
     found = Store(results).find(start.lower())
     if len(found) > 1:

@@ -196,8 +196,7 @@ def _doubt_classes(target: pd.Series[Any], name: str) -> str:
     levels = pd.Series([str(level) for level in target.cat.categories])
     words = levels[pd.to_numeric(levels, errors="coerce").isna()]
     if len(words) == 0:
-        command = f"tabbench data import NAME FILE --target {name} --task regression"
-        return f"is it an identifier, or a number to predict? For the latter, run `{command}`"
+        return f"is it an identifier, or a number to predict? For the latter, give FILE:{name} and --task regression"
     if len(words) < len(levels) / 2:
         return f"is it a number to predict? Then it must not hold text such as {words.iloc[0]!r}"
     if words.str.fullmatch(NUMBER_LIKE).all():

@@ -102,7 +102,7 @@ class Replay:
         if stored != manifest.key:
             raise UsageError(
                 f"the data differ from the record's: {manifest.name} has the content {manifest.key[:12]}, "
-                f"the record was made with {str(stored)[:12]}"
+                f"the record was made with {str(stored)[:12]}; give the record's own table ({self.record.data})"
             )
 
     def _check_code(self, last: Step) -> None:

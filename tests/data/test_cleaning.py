@@ -244,8 +244,8 @@ def test_inputs_are_not_changed() -> None:
         (load(make_frame().assign(y=["a", "b"] * 20), task="regression"), "must be numeric, but holds 'a'"),
         (
             load(make_frame().assign(y=range(N))),
-            "40 classes in 40 rows: is it an identifier, or a number to predict? For the latter, run "
-            "`tabbench data import NAME FILE --target y --task regression`",
+            "40 classes in 40 rows: is it an identifier, or a number to predict? For the latter, give "
+            "FILE:y and --task regression",
         ),
         (
             load(make_frame().assign(y=[f"{i}.5" for i in range(N - 1)] + ["n.a."])),
