@@ -20,9 +20,9 @@ class Backbone(nn.Module):
     out_features: int
 
     def row_bytes(self, device: str | torch.device) -> int:
-        """Bytes that a training step on ``device`` holds per row, if they are many: batches that do not fit are split.
+        """Bytes per row that a training step on ``device`` holds: batches that do not fit are split.
 
-        0, for networks without attention, is too little to count.
+        0, the default, means too little to matter, as for networks without attention.
         """
         return 0
 

@@ -1,4 +1,4 @@
-"""The two blocks of a transformer layer as a CPU likes them: few passes over memory, products in bfloat16 if wanted.
+"""The two blocks of a transformer layer, fast on a CPU: few passes over memory, products in bfloat16 on request.
 
 Each is one function with a gradient written by hand. Dropout of few entries is part of them: the entries are set to
 zero in place, and the factor ``1 / (1 - p)`` goes into a weight matrix, so that it costs no pass over the activations.
@@ -22,7 +22,7 @@ _products: ContextVar[torch.dtype] = ContextVar("products", default=torch.float3
 
 @contextmanager
 def products_in(dtype: torch.dtype) -> Iterator[None]:
-    """Products with weight matrices inside are computed in ``dtype``; everything else stays float32."""
+    """In this context, products with weight matrices are computed in ``dtype``; all else stays float32."""
     token = _products.set(dtype)
     try:
         yield

@@ -63,15 +63,15 @@ def exact_mask(n_rows: int, n_columns: int, count: int, generator: torch.Generat
 
 
 def count_corrupted(n_columns: int, share: float) -> int:
-    """Columns of a row that ``share`` stands for: rounded down, at least one, and none if the share is 0."""
+    """How many columns of a row ``share`` means: rounded down, but at least one; none if the share is 0."""
     return max(math.floor(share * n_columns + 1e-9), 1) if share > 0 else 0  # 0.29 of 100 must not round to 28
 
 
 def permute_columns(values: Tensor, generator: torch.Generator, originals: OriginalColumns | None = None) -> Tensor:
-    """A copy of a whole table in which every column is permuted over the rows, each by a permutation of its own.
+    """A copy of a table in which the rows of each column are permuted independently.
 
-    For once an epoch: a shuffle of each column costs a fraction of sorting random keys for all of them (20,000 x 54 on
-    one core: 11 ms against 80 ms), and only one column's indices are held at a time.
+    Meant for once per epoch: shuffling each column costs a fraction of sorting random keys for all of them (20,000 x 54
+    on one core: 11 ms against 80 ms), and only one column's indices are held at a time.
     """
     columns = values.T.contiguous()
     permuted = torch.empty_like(columns)
@@ -98,7 +98,7 @@ def permute_columns_in_batch(
 def draw_from_columns(
     values: Tensor, n_rows: int, generator: torch.Generator, originals: OriginalColumns | None = None
 ) -> Tensor:
-    """``n_rows`` rows whose entries come each from a random row of ``values``: the empirical marginals."""
+    """``n_rows`` rows; each entry comes from a random row of ``values`` (the empirical marginals)."""
     originals = originals or OriginalColumns.each(values.shape[1])
     rows = torch.randint(len(values), (n_rows, originals.count), generator=generator, device=generator.device)
     return values.gather(0, originals.spread(rows))
@@ -120,7 +120,7 @@ def replace_at_random(
 def redraw(
     rows: Tensor, train: Tensor, count: int, generator: torch.Generator, originals: OriginalColumns | None = None
 ) -> Tensor:
-    """``rows`` with ``count`` original columns of each replaced by those of random training rows."""
+    """``rows``, with ``count`` original columns of each row replaced by those of random training rows."""
     originals = originals or OriginalColumns.each(rows.shape[1])
     chosen = exact_mask(len(rows), originals.count, count, generator)
     return torch.where(originals.spread(chosen), draw_from_columns(train, len(rows), generator, originals), rows)

@@ -36,7 +36,7 @@ def set_generator_states(states: dict[str, Tensor], device: str) -> None:
 
 @contextmanager
 def seeded(seed: int, device: str = "cpu") -> Iterator[None]:
-    """Initialisation and dropout inside draw from ``seed``; the global generators are as before afterwards."""
+    """In this context, initialisation and dropout draw from ``seed``; the global generators are then restored."""
     states = generator_states(device)
     kind = torch.device(device).type
     try:

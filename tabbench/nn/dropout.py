@@ -1,4 +1,4 @@
-"""Dropout, and attention with dropout, that do not spend most of a CPU's time on drawing random numbers.
+"""Dropout, and attention with dropout, that spend little of a CPU's time on random numbers.
 
 On a CPU, PyTorch's dropout takes a fifth of a training step of an MLP of the usual size, most of it for one draw per
 entry. Here four entries share one 64-bit draw, which is four times faster, in bfloat16 too; a step of a FT-Transformer
@@ -71,9 +71,9 @@ def _draws_itself(x: Tensor) -> bool:
 
 
 def pair_bytes(p: float, device: str | torch.device) -> int:
-    """What ``attention`` with dropout ``p`` holds for the gradient of one pair of tokens in one head.
+    """Bytes that ``attention`` with dropout ``p`` keeps for the gradient, per pair of tokens and head.
 
-    Fused kernels hold nothing; else these are the scores, the weights, their dropout, and the weights that are left.
+    Fused kernels keep nothing. Otherwise these are the scores, the weights, their dropout, and the remaining weights.
     """
     kind = torch.device(device).type
     return 0 if kind == "cuda" or (kind == "cpu" and p == 0) else 4 * 4

@@ -12,7 +12,7 @@ AnyModule = TypeVar("AnyModule", bound=nn.Module)
 
 
 def ema_copy(module: AnyModule) -> AnyModule:
-    """A copy that starts equal, learns nothing by gradients and stays in evaluation mode."""
+    """A copy with equal weights that gets no gradients and stays in evaluation mode."""
     twin = copy.deepcopy(module)
     return twin.requires_grad_(False).eval()
 

@@ -32,10 +32,10 @@ AnyModule = TypeVar("AnyModule", bound=nn.Module)
 class FeatureEncoder:
     """Rows as a matrix ``(rows, features)``, and that matrix as network input ``(rows, width)``.
 
-    The matrix has one column per original feature: numbers (scaled, missing ones imputed by the ``Scaler``), behind
-    them a 0/1 column for each numeric column in which training rows have missing values, then category codes as floats.
-    So corruption can replace whole features, a number together with its indicator (``originals``), before ``encode``
-    makes the network's input; the code ``unknown`` hides a category.
+    The matrix holds numbers (scaled, missing ones imputed by the ``Scaler``), then a 0/1 column for each numeric column
+    in which training rows have missing values, then category codes as floats. So corruption can replace whole
+    features, a number together with its indicator (``originals``), before ``encode`` makes the network's input. The
+    code ``unknown`` hides a category.
 
     ``onehot``: a column per training level, and one for missing where training rows have missing values. An unknown
     level is a block of zeros: there is no training row from which a weight of its own could be learnt.
@@ -135,7 +135,7 @@ class FeatureEncoder:
         }
 
     def set_state(self, state: dict[str, NDArray[Any]]) -> Self:
-        """Take back what ``get_state`` gave."""
+        """Restore what ``get_state`` returned."""
         self.scaler.set_state(state, "inputs.scaler")
         return self._lay_out(state["inputs.numeric_missing"], state["inputs.categorical_missing"])
 
@@ -171,7 +171,7 @@ class MLP(nn.Sequential):
 
 
 def output_activation(scaling: str) -> nn.Module:
-    """The last activation of a layer that reconstructs inputs: a sigmoid for minmax; other scalings have negatives."""
+    """The activation after a layer that reconstructs inputs: a sigmoid for minmax, none for the other scalings."""
     return nn.Sigmoid() if scaling == "minmax" else nn.Identity()
 
 

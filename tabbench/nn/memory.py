@@ -25,7 +25,7 @@ def parts(n: int, size: int) -> Iterator[slice]:
 def backward_in_parts(loss: Callable[[slice], Tensor], n: int, size: int) -> Tensor:
     """Gradients of a mean loss over ``n`` rows, at most ``size`` rows at a time; returns the loss, detached.
 
-    Gradients add up, so that they are those of the whole batch. ``loss`` gives the mean over the rows of a slice.
+    The gradients add up to those of the whole batch. ``loss`` gives the mean over the rows of a slice.
     """
     total: Tensor | None = None
     for part in parts(n, size):
@@ -42,7 +42,7 @@ def empty_array(shape: tuple[int, ...], memory: int | None, folder: Path | None 
     Args:
         shape: of the array.
         memory: bytes that the job may use, None if that is unknown: an array may take a quarter of them.
-        folder: where the file goes; the system's folder for temporary files may be memory, too.
+        folder: where the file goes; the system's folder for temporary files may itself be in memory.
     """
     if np.prod(shape, dtype=np.int64) * 4 <= (MAPPED_BYTES if memory is None else memory // 4):
         return np.empty(shape, dtype=np.float32)
@@ -53,5 +53,5 @@ def empty_array(shape: tuple[int, ...], memory: int | None, folder: Path | None 
 
 
 def device_memory(device: str, memory: int | None) -> int | None:
-    """Bytes for data and activations: what is free on a GPU; else what the job was given, None if nothing was said."""
+    """Bytes for data and activations: what is free on a GPU, otherwise the job's limit; None if there is none."""
     return torch.cuda.mem_get_info(device)[0] if torch.device(device).type == "cuda" else memory

@@ -33,7 +33,7 @@ def own_share(n_rows: int) -> slice:
 
 
 def sum_over_processes(parameters: Iterable[nn.Parameter], loss: Tensor) -> Tensor:
-    """Add the gradients of all processes up, in one message, and the loss; returns the latter."""
+    """Add up gradients and loss over all processes, in one message; returns the loss."""
     if n_processes() == 1:
         return loss
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]

@@ -116,7 +116,7 @@ def train_pretext(
         schedule: factor of the learning rate, from ``(step, number of steps)``.
         hooks: what else happens.
         validation: the loss of validation rows. Their corruption should be drawn once: only then do epochs compare.
-            A term ``"score"``, higher is better and comparable between settings, is what a tuner prunes by.
+            A tuner prunes by its term ``"score"``: higher is better, and comparable between settings.
         patience: stop after this many epochs without a better validation loss; None, or no ``validation``: never.
         probe_every: epochs between two probes; None: about ten probes in all.
         select_untrained: whether the untrained weights take part in the selection.

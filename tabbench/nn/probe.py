@@ -53,7 +53,7 @@ class LinearMap(NamedTuple):
 def ridge_path(
     x: Tensor, y: Tensor, penalties: Sequence[float], weights: Tensor | None = None
 ) -> Iterator[tuple[float, LinearMap]]:
-    """Penalties with the ridge regression of the columns of ``y`` (rows, outputs); the bias is free.
+    """Each penalty, with the ridge regression of the columns of ``y`` (rows, outputs); the bias is free.
 
     A penalty counts per row. Those too small for the rounding of the data are left out. Solved in double precision,
     sums over rows included, from the smaller of the two Gram matrices. ``weights`` say what each row counts in the sum
@@ -115,7 +115,7 @@ def logistic_path(
     before_evaluation: Callable[[], None] = lambda: None,
     weights: Tensor | None = None,
 ) -> Iterator[tuple[float, LinearMap]]:
-    """Penalties with multinomial logistic regression by L-BFGS, each started from the solution before.
+    """Each penalty, with a multinomial logistic regression by L-BFGS that starts from the solution before.
 
     Minimises the mean cross-entropy plus ``penalty / 2`` times the squared norm of the coefficients; the bias is free.
     ``weights`` say what each row counts in the mean. Give the penalties from strong to weak. What ``before_evaluation``

@@ -19,7 +19,7 @@ class TokenRows:
     numeric: Tensor
     """(rows, numeric columns) float32, scaled, without missing values"""
     missing: Tensor
-    """(rows, numeric columns) float32, 1 where the number was missing; (rows, 0) if no column knows missing values"""
+    """(rows, numeric columns) float32, 1 where the number was missing; (rows, 0) if no column has missing values"""
     categorical: Tensor
     """(rows, categorical columns) int64 codes"""
 
@@ -38,7 +38,7 @@ class TokenRows:
         return TokenRows(self.numeric.to(device), self.missing.to(device), self.categorical.to(device))
 
     def send_to(self, device: torch.device | str) -> TokenRows:
-        """As ``to`` from the CPU to a GPU, without waiting: through memory that the GPU reads by itself."""
+        """Like ``to``, from the CPU to a GPU, but without waiting: through pinned memory."""
         tensors = (self.numeric, self.missing, self.categorical)
         return TokenRows(*(tensor.pin_memory().to(device, non_blocking=True) for tensor in tensors))
 

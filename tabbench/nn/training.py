@@ -41,8 +41,8 @@ MAX_HELD_BYTES = 2**30
 class Objective:
     """The goal of training: targets, loss, predictions and score of a task.
 
-    Regression targets are standardised with the training labels once more. Labels of the harness already are, so that
-    this changes nothing there; outside it, learning rates keep their meaning.
+    Regression targets are standardised with the training labels, so that learning rates keep their meaning. The harness
+    has done so already; there it changes nothing.
     """
 
     def __init__(self, task: Task, train_y: NDArray[Any]) -> None:
@@ -396,7 +396,7 @@ def make_optimizer(
 
 
 def choose_batch_size(wanted: int | Literal["auto"], n_rows: int, fitting: int | None = None) -> int:
-    """``auto`` is the power of two next to a 64th of the rows, between 32 and 512; ``fitting`` rows are the limit."""
+    """``auto`` is the power of two nearest to 1/64 of the rows, between 32 and 512; at most ``fitting`` rows."""
     size = min(max(1 << max(round(math.log2(n_rows / 64)), 0), 32), 512) if wanted == "auto" else wanted
     return size if fitting is None else max(min(size, fitting), MIN_BATCH)
 
@@ -404,7 +404,7 @@ def choose_batch_size(wanted: int | Literal["auto"], n_rows: int, fitting: int |
 def rows_that_fit(backbone: Backbone, device: str | torch.device, memory: int | None) -> int | None:
     """Rows that a training step may hold at a time; None is all.
 
-    They fit 1 GiB, or a quarter of the job's ``memory`` if that is less; on a GPU, a quarter of what it has.
+    They fit in 1 GiB, or a quarter of the job's ``memory`` if that is less; on a GPU, in a quarter of what it has.
     """
     bytes_of_row = backbone.row_bytes(device)
     if not bytes_of_row:
