@@ -297,33 +297,33 @@ def _is_plain(path: Path) -> bool:
 
 
 def check_mixed_table(subject: Subject) -> None:
-    """A table of numbers and categories works, or is refused by name."""
+    """A table of numbers and categories works, or is refused in a sentence."""
     _try(subject, make_table(numeric=4, categorical=2))
 
 
 def check_numeric_table(subject: Subject) -> None:
-    """A table of numbers only works, or is refused by name."""
+    """A table of numbers only works, or is refused in a sentence."""
     _try(subject, make_table(numeric=4, categorical=0))
 
 
 def check_categorical_table(subject: Subject) -> None:
-    """A table of categories only works, or is refused by name."""
+    """A table of categories only works, or is refused in a sentence."""
     _try(subject, make_table(numeric=0, categorical=3))
 
 
 def check_one_feature(subject: Subject) -> None:
-    """A table of one column works, or is refused by name."""
+    """A table of one column works, or is refused in a sentence."""
     numeric, _ = subject.shape()
     _try(subject, make_table(numeric=1, categorical=0) if numeric else make_table(numeric=0, categorical=1))
 
 
 def check_one_training_row(subject: Subject) -> None:
-    """Training on one row works, or is refused by name."""
+    """Training on one row works, or is refused in a sentence."""
     _try(subject, subject.table(1), subject.table(8, seed=1))
 
 
 def check_constant_column(subject: Subject) -> None:
-    """A column that never changes in training works, also where it changes later, or is refused by name."""
+    """A column that never changes in training works, also where it changes later, or is refused in a sentence."""
     table = copy_of(subject.table())
     for part in (table.numeric, table.categorical):
         part[:, :1] = part[:1, :1]
@@ -331,19 +331,19 @@ def check_constant_column(subject: Subject) -> None:
 
 
 def check_missing_values(subject: Subject) -> None:
-    """Missing values in training rows and later work, or are refused by name."""
+    """Missing values in training rows and later work, or are refused in a sentence."""
     numeric, categorical = subject.shape()
     _try(subject, make_table(64, numeric, categorical, missing=0.2))
 
 
 def check_missing_values_that_training_did_not_have(subject: Subject) -> None:
-    """Missing values in rows to be encoded, where no training row had any, work, or are refused by name."""
+    """Missing values in rows to be encoded, where no training row had any, work, or are refused in a sentence."""
     numeric, categorical = subject.shape()
     _try(subject, subject.table(), make_table(16, numeric, categorical, missing=0.5, seed=1))
 
 
 def check_unseen_categories(subject: Subject) -> None:
-    """A category not seen in training works, or is refused by name."""
+    """A category not seen in training works, or is refused in a sentence."""
     rows = copy_of(subject.table(8, seed=1))
     if not rows.schema.categorical:
         raise CheckSkipped("it takes no categories")

@@ -89,12 +89,12 @@ def check_raw_table(subject: Subject) -> None:
 
 
 def check_flat_representation(subject: Subject) -> None:
-    """Flat representations (rows, k) work for two classes, several classes and numbers, or are refused by name."""
+    """Flat representations (rows, k) work for two or more classes and for numbers, or are refused in a sentence."""
     _check_features(subject, as_flat)
 
 
 def check_token_representation(subject: Subject) -> None:
-    """Token representations (rows, d, h) work for two classes, several classes and numbers, or are refused by name."""
+    """Token representations (rows, d, h) work for two or more classes and for numbers, or are refused in a sentence."""
     _check_features(subject, as_tokens)
 
 
@@ -185,34 +185,34 @@ def check_learns_something_easy(subject: Subject) -> None:
 
 
 def check_mixed_table(subject: Subject) -> None:
-    """A table of numbers and categories works, or is refused by name."""
+    """A table of numbers and categories works, or is refused in a sentence."""
     _try(subject, make_table(96, numeric=4, categorical=2))
 
 
 def check_numeric_table(subject: Subject) -> None:
-    """A table of numbers only works, or is refused by name."""
+    """A table of numbers only works, or is refused in a sentence."""
     _try(subject, make_table(96, numeric=4, categorical=0))
 
 
 def check_categorical_table(subject: Subject) -> None:
-    """A table of categories only works, or is refused by name."""
+    """A table of categories only works, or is refused in a sentence."""
     _try(subject, make_table(96, numeric=0, categorical=3))
 
 
 def check_one_feature(subject: Subject) -> None:
-    """A table of one column works, or is refused by name."""
+    """A table of one column works, or is refused in a sentence."""
     numeric, _ = subject.shape()
     _try(subject, make_table(96, 1, 0) if numeric else make_table(96, 0, 1))
 
 
 def check_missing_values(subject: Subject) -> None:
-    """Missing values in training rows and later work, or are refused by name."""
+    """Missing values in training rows and later work, or are refused in a sentence."""
     numeric, categorical = subject.shape()
     _try(subject, make_table(96, numeric, categorical, missing=0.2))
 
 
 def check_unseen_categories(subject: Subject) -> None:
-    """A category not seen in training works, or is refused by name."""
+    """A category not seen in training works, or is refused in a sentence."""
     rows = copy_of(subject.table(8, seed=1))
     if not rows.schema.categorical:
         raise CheckSkipped("it takes no categories")
