@@ -224,8 +224,9 @@ def test_a_test_part_smaller_than_promised_is_found(tmp_path: Path) -> None:
     promised = {"n_rows": "20640", "test_share": "0.2"}
     honest = [{**line, "n_test": "4128", **promised} for line in seeds(HONEST)]
     fewer = [{**line, "n_test": "512", **promised} for line in seeds(HONEST[::-1], method="none")]
-    found = audit_lines(tmp_path, honest, fewer)
-    assert only_example(found, "small-test-part") == (6, 12, "512 test rows instead of 4,128 of 20,640")
+    for share in ("0.2", "20%", "20"):
+        found = audit_lines(tmp_path, [{**line, "test_share": share} for line in [*honest, *fewer]])
+        assert only_example(found, "small-test-part") == (6, 12, "512 test rows instead of 4,128 of 20,640")
 
 
 @pytest.mark.parametrize(
@@ -255,6 +256,45 @@ def test_percentages_beside_shares_are_mixed_units(tmp_path: Path) -> None:
         adult   c      accuracy 85.7
     """)
     assert only_example(audit_lines(tmp_path, table), "mixed-units") == (1, 3, "85.7; another method has 0.866")
+
+
+def test_runs_in_percent_beside_runs_in_shares_are_mixed_units_within_a_cell_too(tmp_path: Path) -> None:
+    runs = seeds([0.866, 0.861, 0.859, 86.3, 86.4], metric="accuracy")
+    count, _, detail = only_example(audit_lines(tmp_path, runs), "mixed-units")
+    assert (count, detail) == (1, "0.859 in one run, 86.4 in another")
+
+
+def test_small_percentages_beside_large_ones_are_no_shares(tmp_path: Path) -> None:
+    table = lines("""
+        dataset method metric   mean
+        mnist   a      error    0.9
+        mnist   b      error    2.1
+        mnist   c      error    0
+        aloi    a      accuracy 92.4
+        aloi    b      accuracy 0.1
+        adult   a      kappa    58.2
+        adult   b      kappa    55.9
+        adult   c      kappa    2.4
+        adult   d      kappa    0.4
+        wine    a      log_loss 0.00003
+        wine    b      log_loss 0.00004
+        wine    c      log_loss 0.31
+        wine    d      log_loss 0.29
+    """)
+    assert audit_lines(tmp_path, table).findings == ()
+
+
+def test_r2_in_percent_tells_the_targets_spread_as_well(tmp_path: Path) -> None:
+    table = lines("""
+        dataset    method seed metric test
+        california a      0    rmse   0.5770
+        california a      0    r2     75.00
+        california b      0    rmse   1.1530
+        california b      0    r2     0.17
+        california c      0    rmse   1.1600
+        california c      0    r2     -1.04
+    """)
+    assert audit_lines(tmp_path, table).findings == ()
 
 
 def test_dollars_beside_hundreds_of_thousands_are_mixed_units(tmp_path: Path) -> None:
@@ -479,3 +519,45 @@ def test_runs_that_repeat_another_seed_on_test_but_not_on_validation_are_no_copi
         line["validation"] = repr(1.01 * float(line["test"]))
     found = audit_files([write_csv(tmp_path / "runs.csv", release)]).findings
     assert [finding.check for finding in found] == ["few-distinct-values"]
+
+
+def few_values(rng: np.random.Generator, metric: str, rows: int) -> list[Line]:
+    """Scores of classifiers that know nothing, on a test part with as many rows of one class as of the other."""
+    labels = np.arange(rows) % 2
+    release = []
+    for dataset in range(5):
+        for method in range(6):
+            scores = rng.normal(size=(10, rows))
+            if metric == "auroc":
+                ranks = scores.argsort(axis=1).argsort(axis=1) + 1.0
+                values = (ranks @ labels - rows / 2 * (rows / 2 + 1) / 2) / (rows / 2) ** 2
+                values *= 1 + rng.choice([0, 2e-16], 10) * (values != 0.5)  # sums in another order
+            else:  # of MCC; many values, but none as often as 0
+                answers = scores > 0.5
+                hits, given = answers @ labels, answers.sum(axis=1)
+                spread = np.sqrt(given * (rows - given)) * rows / 2
+                values = np.where(spread > 0, (rows * hits - rows / 2 * given) / np.maximum(spread, 1), 0)
+            release += [
+                {"dataset": f"d{dataset}", "method": f"m{method}", "model": "mlp", "seed": str(seed), "metric": metric,
+                 "test": repr(float(value)), "n_test": str(rows)}
+                for seed, value in enumerate(values)
+            ]  # fmt: skip
+    return release
+
+
+@pytest.mark.parametrize("metric", ["auroc", "mcc"])
+@pytest.mark.parametrize("rows", [20, 40, 100])
+def test_on_few_rows_honest_scores_are_at_chance_level_often(metric: str, rows: int, tmp_path: Path) -> None:
+    release = few_values(np.random.default_rng(rows), metric, rows)
+    level = "0.5" if metric == "auroc" else "0.0"
+    assert level in [line["test"] for line in release]
+    assert audit_lines(tmp_path, release).findings == ()
+    if metric == "auroc":  # nor if the release does not name the metric
+        assert audit_files([write_csv(tmp_path / "runs.csv", release, ("metric", "n_test"))]).findings == ()
+
+
+def test_trees_of_other_seeds_may_be_equal_on_a_small_table(tmp_path: Path) -> None:
+    """The log losses of a tree on a fixed split of a table with 27 test rows."""
+    errors = (1, 3, 1, 1, 1, 2, 2, 1, 4, 3)
+    release = seeds([1.3349 * count for count in errors], metric="log_loss", method="tree")
+    assert audit_lines(tmp_path, release).findings == ()

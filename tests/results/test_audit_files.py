@@ -358,6 +358,9 @@ def test_pipes_devices_and_missing_files_are_refused() -> None:
     assert refusal("/dev/zero") == f"/dev/zero: {kind}"
     assert refusal("none.csv") == "none.csv: there is no such file or folder"
     assert refusal("pipe.csv", mapping="rows = 3") == "map.toml: rows = 3: write it as text"
+    Path("folder").mkdir()
+    with pytest.raises(UsageError, match=r"^folder is a folder; the mapping is a TOML file$"):
+        read_mapping(Path("folder"))
 
 
 def test_an_empty_folder_is_refused() -> None:

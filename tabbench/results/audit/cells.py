@@ -95,9 +95,10 @@ def _same_on_other_datasets(release: Release, cells: Iterable[Cell]) -> list[tup
             for value, same in group(means, lambda pair: pair[0]).items():
                 if len(same) == 1:
                     continue
-                step = max(release.lattice(runs, metric).step for _, runs in same)
+                step = max(release.step(runs, metric) for _, runs in same)
                 expected = chance.expected_at(value, ordered, step, NEAR * max(1.0, abs(value)))
                 looks = len(rows) * len(means)
                 if chance.chance_of_so_many(len(same) - 1, expected) < chance.UNBELIEVABLE / looks:
-                    found += [(runs[0], f"{value:.6g}, as on {len(same) - 1} other datasets") for _, runs in same]
+                    others = f"{len(same) - 1} other dataset{'s' if len(same) > 2 else ''}"
+                    found += [(runs[0], f"{value:.6g}, as on {others}") for _, runs in same]
     return found

@@ -15,7 +15,9 @@ CHANCE_LEVELS = {"auroc": 0.5, "": 0.5, "mcc": 0.0, "kappa": 0.0, "r2": 0.0}
 NEAR = 0.05
 """Scores this close to chance level show how many would be exactly there by chance."""
 COARSE_AUROC = 0.005
-"""The largest step between two values of AUROC on few rows."""
+"""The largest step between two values of AUROC on few rows, if the release does not say on how many."""
+SAME = 1e-9
+"""Scores this close are the same number, computed in another order."""
 
 
 def chance_level(release: Release) -> Look | str:
@@ -51,8 +53,26 @@ def _has_level(release: Release, run: Run, metric: str) -> bool:
 def _expected(release: Release, runs: Sequence[Run], at: Sequence[Run], metric: str) -> float:
     """How many scores would be at chance level by chance, estimated from those close to it."""
     scale = release.scale(at[0].column, metric)
+    level = at[0].scores[metric].test.value
     values = sorted(values_of(runs, metric))
-    gap = min((after - before for before, after in pairwise(values) if after > before), default=0.0)
-    step = gap if metric == "" else min(gap, COARSE_AUROC * scale)
+    gap = min((after - before for before, after in pairwise(values) if after - before > SAME * scale), default=0.0)
     rounding = max(release.rounding(run, metric) for run in at)
-    return chance.expected_at(at[0].scores[metric].test.value, values, max(step, rounding), NEAR * scale)
+    step = max(_step(runs, metric, level, gap / scale) * scale, rounding)
+    return chance.expected_at(level, values, step, NEAR * scale)
+
+
+def _step(runs: Sequence[Run], metric: str, level: float, gap: float) -> float:
+    """The step between possible scores near chance level, where scores are shares; ``gap`` is the smallest seen."""
+    sizes = [run.n_test for run in runs if run.n_test]
+    if metric == "auroc":
+        return min(gap, max(COARSE_AUROC, chance.least_step(True, sizes)) if sizes else COARSE_AUROC)
+    if metric == "r2":
+        return min(gap, COARSE_AUROC)
+    # Zero is more likely than other values of kappa and MCC. On n rows, half of them in either class, it takes as many
+    # right as wrong answers: by chance in one of 1.25 sqrt(n) runs. Their spread is 1 / sqrt(n), so that is 2 / n wide.
+    atom = 2 / min(sizes, default=min(chance.USUAL_ROWS))
+    if metric:
+        return max(min(gap, COARSE_AUROC), atom)
+    # Without a name it may be any of these. Ties at other scores show how frequent ties are.
+    cells = group((run for run in runs if run.scores[metric].test.value != level), lambda run: run.cell).values()
+    return max(gap, atom, chance.step_of_ties([values_of(cell, metric) for cell in cells]))

@@ -78,6 +78,8 @@ def read_mapping(path: Path) -> ColumnMap:
     Raises:
         UsageError: it cannot be read, or one of its entries is unknown or of the wrong type.
     """
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder; the mapping is a TOML file")
     try:
         given = tomllib.loads(read_text(path, str(path)))
     except (tomllib.TOMLDecodeError, RecursionError) as error:

@@ -85,10 +85,11 @@ def read_text(path: Path, name: str) -> str:
         raise UnreadableError(f"{name}: there is no such file or folder") from None
     except (OSError, ValueError) as error:
         raise UnreadableError(f"{name}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)  # open() refuses a folder, such as one given as the mapping file
+        raise UnreadableError(f"{name}: not a regular file; give a CSV or JSON file, or a folder of them")
     with open(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise UnreadableError(f"{name}: not a regular file; give a CSV or JSON file, or a folder of them")
         content = file.read(LARGEST + 1) if status.st_size <= LARGEST else None
     if content is None or len(content) > LARGEST:
         raise UnreadableError(f"{name}: larger than {LARGEST // 2**20} MB; split it, or keep only the scores")

@@ -9,8 +9,19 @@ from functools import cached_property
 from statistics import median
 from typing import Any, cast
 
-from tabbench.results.audit.chance import Lattice, find_lattice, least_step, step_of_ties
-from tabbench.results.audit.runs import COUNTED, HIGHER, LOWER, PLAIN_COUNTS, Column, Run, group, is_common, values_of
+from tabbench.results.audit.chance import Lattice, find_lattice, least_step, step_of_grid, step_of_ties
+from tabbench.results.audit.runs import (
+    COUNTED,
+    ERRORS,
+    HIGHER,
+    LOWER,
+    PLAIN_COUNTS,
+    Column,
+    Run,
+    group,
+    is_common,
+    values_of,
+)
 
 
 @dataclass(frozen=True)
@@ -100,6 +111,13 @@ class Release:
                 lattice = lattice.coarsened(max(least, self._step_of_ties(column, metric)))
             self._cache[key] = lattice
         return cast("Lattice", self._cache[key])
+
+    def step(self, cell: Sequence[Run], metric: str) -> float:
+        """The step between scores of one cell; a loss of hard answers shows it, though its name does not."""
+        if metric in ERRORS:
+            return self.lattice(cell, metric).step
+        rounding = max(self.rounding(run, metric) for run in cell)
+        return max(self.lattice(cell, metric).step, step_of_grid(values_of(cell, metric), rounding))
 
     def _find_lattice(self, runs: Sequence[Run], metric: str, own: bool) -> Lattice:
         column = runs[0].column

@@ -111,4 +111,7 @@ def _whole(value: Any) -> int | None:
 
 def _share(value: Any) -> float | None:
     number = parse_number(value)
-    return number.value if number is not None and 0 < number.value <= 1 else None
+    if number is None or not 0 < number.value <= 100:
+        return None
+    is_percent = number.value > 1 or value.strip().endswith("%")
+    return number.value / 100 if is_percent else number.value

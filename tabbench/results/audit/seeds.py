@@ -68,7 +68,7 @@ def few_distinct_values(release: Release) -> Look | str:
         pairs = len(runs) * (len(runs) - 1) / 2
         expected = min(
             max(
-                chance.expected_repeats(values_of(runs, metric), release.lattice(runs, metric).step),
+                chance.expected_repeats(values_of(runs, metric), release.step(runs, metric)),
                 pairs * release.share_of_ties(runs, metric),
             )
             for metric in metrics_of(runs)

@@ -11,12 +11,16 @@ from statistics import fmean, median
 from tabbench.results.audit import chance
 from tabbench.results.audit.findings import Look
 from tabbench.results.audit.release import Release
-from tabbench.results.audit.runs import COUNTED, HIGHER, Run, group, standard_deviation, values_of
+from tabbench.results.audit.runs import COUNTED, HIGHER, SHARES, Run, group, standard_deviation, values_of
 
 ANOTHER_UNIT = 30.0
 """Errors of several methods on one dataset do not differ by this factor."""
 FAR = 1000.0
 """Not even a single method that failed differs by this factor."""
+UNITLESS = frozenset({"log_loss", "brier", "ece"})
+"""Losses of probabilities: no unit of the data is in them, and on an easy dataset one is a thousand times another."""
+SAME_SIZE = 3.0
+"""A share that would be below the percentages beside it by more than this factor is no share: a method failed."""
 STEADY = 0.2
 """A method whose runs differ by a smaller share than this has not diverged."""
 ANOTHER_SPREAD = 1.1
@@ -60,13 +64,20 @@ def mixed_units(release: Release) -> Look | str:
             members = group((run for run in runs if metric in run.scores), lambda run: run.cell).values()
             cells = [_Cell(each, values_of(each, metric)) for each in members]
             compared |= {each.runs[0].cell for each in cells} if len(cells) > 1 else set()
-            if metric in COUNTED:
-                found += _two_scales(cells)
+            if metric in SHARES:
+                found += _two_scales(cells) or _two_scales_in_a_cell(cells)
+            elif (
+                metric in COUNTED
+            ):  # errors of 0.9 % and 2 % are in one unit, and so are a kappa of 0.4 % and one of 60 %
+                found += _far_apart(cells) if any(cell.middle > 1.5 for cell in cells) else []
+            elif metric in UNITLESS:
+                found += _proportional(release, cells, metric)
             elif metric not in HIGHER:
                 found += _far_apart(cells) or _proportional(release, cells, metric)
         found += _two_target_spreads(runs)
         total += len(compared)
     distinct = list({run.cell: (run, detail) for run, detail in found[::-1]}.values())[::-1]
+    total = max(total, len(distinct))  # a cell alone on its dataset may have runs in two units
     return Look(total, distinct) if total else "no dataset has two methods with the same metric"
 
 
@@ -78,8 +89,28 @@ def _fewer(sides: Sequence[Sequence[_Cell]]) -> list[tuple[Run, str]]:
 
 def _two_scales(cells: Sequence[_Cell]) -> list[tuple[Run, str]]:
     """Find shares next to percentages."""
-    percent, shares = [c for c in cells if c.middle > 1.5], [c for c in cells if c.middle <= 1]
-    return _fewer((percent, shares)) if percent and shares else []
+    percent = [cell for cell in cells if cell.middle > 1.5]
+    shares = [cell for cell in cells if 0 < cell.middle <= 1]
+    are_mixed = bool(percent and shares) and _are_shares(
+        [cell.middle for cell in shares], [cell.middle for cell in percent]
+    )
+    return _fewer((percent, shares)) if are_mixed else []
+
+
+def _two_scales_in_a_cell(cells: Sequence[_Cell]) -> list[tuple[Run, str]]:
+    """Find cells of which some runs are shares and others percentages."""
+    found = []
+    for cell in cells:
+        percent = [value for value in cell.values if value > 1.5]
+        shares = [value for value in cell.values if 0 < value <= 1]
+        if percent and shares and _are_shares(shares, percent):
+            found.append((cell.runs[0], f"{min(shares):.6g} in one run, {max(percent):.6g} in another"))
+    return found
+
+
+def _are_shares(small: Sequence[float], percent: Sequence[float]) -> bool:
+    """Whether these are shares, not percentages of a method that failed."""
+    return 100 * max(small) > min(percent) / SAME_SIZE
 
 
 def _far_apart(cells: Sequence[_Cell]) -> list[tuple[Run, str]]:
@@ -129,8 +160,9 @@ def _two_target_spreads(runs: Sequence[Run]) -> list[tuple[Run, str]]:
     """Find targets of different spread: RMSE and R2 give the target's standard deviation, the same for all methods."""
     told = []
     both = [run for run in runs if {"rmse", "r2"} <= run.scores.keys()]
+    unit = 100.0 if max(values_of(both, "r2"), default=0.0) > 1 else 1.0
     for cell in group(both, lambda run: run.cell).values():
-        scores = [(run.scores["rmse"].test.value, run.scores["r2"].test.value) for run in cell]
+        scores = [(run.scores["rmse"].test.value, run.scores["r2"].test.value / unit) for run in cell]
         spreads = [rmse / math.sqrt(1 - r2) for rmse, r2 in scores if rmse > 0 and r2 < TELLING_R2]
         told += [(cell[0], median(spreads))] if spreads else []
     if not told:
