@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from releases import Line, honest_release, simulate, write_csv
+from releases import Line, honest_release, simulate, write_csv, written
 
 from tabbench.cli.app import main
 from tabbench.results.audit import CHECKS, Audit, audit_files
@@ -155,6 +155,18 @@ def clean_release() -> list[Line]:
     release = honest_release(6127, 6127)
     assert sum(line["validation"] == line["test"] for line in release) > 200
     return release
+
+
+@pytest.mark.parametrize("rounded", ["validation", "test"])
+def test_the_test_part_as_validation_is_found_if_one_of_the_scores_was_rounded(rounded: str, tmp_path: Path) -> None:
+    release = honest_release(7, 900, decimals=(None,), sizes=(1500, 2000), metrics=("auroc", "rmse"))
+    for line in release:
+        line[rounded] = written(float(line[rounded]), 4)
+    assert audit_lines(tmp_path, release).findings == ()
+    for line in release:
+        if line["method"] == "vime":
+            line["validation"] = written(float(line["test"]), 4 if rounded == "validation" else None)
+    assert counts(audit_lines(tmp_path, release)) == {"validation-equals-test": (300, 900)}
 
 
 @pytest.mark.parametrize(
@@ -360,6 +372,27 @@ def test_a_stand_in_for_a_missing_score_looks_filled(tmp_path: Path) -> None:
         adult   c      accuracy -1
     """)
     assert only_example(audit_lines(tmp_path, table), "filled-cells") == (1, 3, "accuracy -1")
+
+
+def test_a_negative_error_beside_positive_ones_looks_filled_but_not_where_all_are_negative(tmp_path: Path) -> None:
+    table = lines("""
+        dataset    method metric mean
+        california a      rmse   0.566
+        california b      rmse   0.561
+        california c      rmse   -1
+        higgs      a      mae    -0.466
+        higgs      b      mae    -0.461
+        adult      a      -      0.866
+        adult      b      -      0.861
+        adult      c      -      -1
+        wine       a      r2     0.066
+        wine       b      r2     -1
+    """)
+    for line in table:
+        line["metric"] = line["metric"].strip("-")
+    found = audit_lines(tmp_path, table)
+    assert counts(found) == {"filled-cells": (2, 10)}
+    assert [example.detail for example in found.findings[0].examples] == ["rmse -1", "score -1"]
 
 
 RANKS = """

@@ -327,7 +327,10 @@ def test_the_published_records_pass(folder: Path) -> None:
         ("runs.json", "3", "runs.json: neither an object nor a list"),
         ("runs.json", "[1, null, []]", "runs.json: no rows have a score"),
         ("runs.json", "[" * 100_000, "runs.json: nested too deeply to be read"),
-        ("runs.json", '{"test": {"a": {"b": 1}}, "dataset": []}', "runs.json: nothing is named 'test'"),
+        ("runs.json", '{"test": {"a": {"b": 1}}, "dataset": []}', "runs.json: the test score is an object without a "
+                                                                  "metric that has a known name; write one number"),
+        ("runs.json", '[{"dataset": "adult", "test": [0.8, 0.9]}]', "runs.json: the test score is a list; write one "
+                      "number for each run, or map a path to it in a mapping file (--mapping FILE)"),
         ("runs.jsonl", '{"test": 1}\n[]\n', "runs.jsonl:2: not a JSON object"),
         ("runs.jsonl", '{"test": 1}\n{"te', "runs.jsonl:2: not JSON (Unterminated string"),
     ],

@@ -8,7 +8,7 @@ from statistics import fmean
 from tabbench.results.audit import chance
 from tabbench.results.audit.findings import Look
 from tabbench.results.audit.release import Release
-from tabbench.results.audit.runs import SHARES, Run, group, is_common, metrics_of, signature, values_of
+from tabbench.results.audit.runs import ERRORS, SHARES, Run, group, is_common, metrics_of, signature, values_of
 
 NEAR = 0.05
 """Scores this close to a value (relative to it if above 1) show how many would be exactly there by chance."""
@@ -33,13 +33,25 @@ def _has_common_scores(runs: Cell) -> bool:
 
 
 def _stand_ins(cells: Iterable[Cell]) -> list[tuple[Run, str]]:
-    """Find shares of 0 or less, or above 100 %: no trained model has them."""
+    """Find scores that no trained model has: shares of 0 or less, or above 100 %, and errors below 0."""
     found = []
-    for runs in cells:
-        for metric in sorted(SHARES):
-            wrong = [run for run in runs if metric in run.scores and not 0 < run.scores[metric].test.value <= 100]
-            found += [(run, f"{metric} {run.scores[metric].test}") for run in wrong[:1]]
+    for column in group(cells, lambda runs: runs[0].column).values():
+        for metric in dict.fromkeys(metric for runs in column for run in runs for metric in run.scores):
+            is_below_zero = [any(value < 0 for value in values_of(runs, metric)) for runs in column]
+            for runs, is_below in zip(column, is_below_zero, strict=True):
+                alone = is_below and sum(is_below_zero) == 1 and len(column) > 1
+                wrong = [run for run in runs if metric in run.scores and _is_stand_in(run, metric, alone)]
+                found += [(run, f"{metric or 'score'} {run.scores[metric].test}") for run in wrong[:1]]
     return found
+
+
+def _is_stand_in(run: Run, metric: str, alone: bool) -> bool:
+    """Whether a score cannot be one; ``alone`` if no other method on the dataset has scores below 0."""
+    value = run.scores[metric].test.value
+    if metric in SHARES:
+        return not 0 < value <= 100
+    # Some libraries turn the sign of errors, but then all are below 0. A metric without a name may be a correlation.
+    return alone and value < 0 and (metric in ERRORS | {"error", "brier"} or (metric == "" and value == int(value)))
 
 
 def _copies(release: Release, cells: Iterable[Cell]) -> tuple[list[tuple[Run, str]], int]:

@@ -12,7 +12,7 @@ from tabbench.errors import UsageError, did_you_mean
 from tabbench.experiment.controls import untrained
 from tabbench.results.audit.mapping import RECORDS, ColumnMap, name_entries
 from tabbench.results.audit.reading import Source, UnreadableError, find_files, look_up, read_release
-from tabbench.results.audit.rows import find_test, make_run
+from tabbench.results.audit.rows import find_test, make_run, name_nested_test
 from tabbench.results.audit.runs import Run, group
 
 Row = tuple[str, Mapping[str, Any]]
@@ -44,6 +44,8 @@ class Collection:
     """Files without a run."""
     no_number: str = ""
     """The first test score that is no number."""
+    nested: str = ""
+    """The first test score that is a list or an object without a known metric, in words."""
     names: dict[str, None] = field(default_factory=dict)
     """All columns, or keys of JSON objects, in order of appearance."""
     mapped: set[str] = field(default_factory=set)
@@ -78,6 +80,7 @@ class Collection:
             run = make_run(where, row, self.mapping, named)
             if run is None:
                 self.no_number = self.no_number or find_test(row, self.mapping)
+                self.nested = self.nested or name_nested_test(row, self.mapping)
             if run is None or not (run.dataset or run.average_rank):
                 self.dropped[NO_NUMBER if run is None else NO_DATASET] += 1
             else:
@@ -153,6 +156,11 @@ class Collection:
             return f"no file can be read, for example {self.unread[0]}"
         if not self.names:
             return f"{self.example}: no rows have a score"
+        if self.nested and not self.dropped[NO_DATASET]:
+            return (
+                f"{self.example}: the test score is {self.nested}; write one number for each run, or map a path to it "
+                "in a mapping file (--mapping FILE)"
+            )
         missing = "dataset" if self.dropped[NO_DATASET] else "test"
         if missing == "test" and self.no_number:
             shown = self.no_number if len(self.no_number) <= SHOWN_TEXT else f"{self.no_number[:SHOWN_TEXT]}..."

@@ -17,11 +17,15 @@ from tabbench.results.audit.runs import (
     LOWER,
     PLAIN_COUNTS,
     Column,
+    Row,
     Run,
     group,
     is_common,
     values_of,
 )
+
+ALL_DIGITS = 12
+"""Scores with this many decimals were not rounded."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,41 @@ class Release:
                 if score.validation is not None:
                     found[run.column, metric].append(score.validation.value)
         return dict(found)
+
+    @cached_property
+    def _validation_decimals(self) -> dict[Hashable, int]:
+        """The same as ``_decimals`` for validation scores, which may be written with fewer."""
+        most: dict[Hashable, int] = {}
+        for run in self.runs:
+            for metric, score in run.scores.items():
+                if score.validation is not None:
+                    for key in ((metric, run.row), (metric, run.column)):
+                        most[key] = max(most.get(key, -9), score.validation.decimals)
+        return most
+
+    def _common_decimals(self, run: Run, metric: str) -> int | None:
+        """The fewer decimals of the two parts; None if both have the same, or so many that it makes no difference."""
+        parts = self._decimals, self._validation_decimals
+        test, validation = (min(most[metric, run.row], most[metric, run.column]) for most in parts)
+        return min(test, validation) if test != validation and min(test, validation) < ALL_DIGITS else None
+
+    def parts(self, run: Run) -> dict[str, tuple[float, float]]:
+        """Validation and test scores by metric, both rounded to the digits that both have."""
+        key = ("parts", id(run))
+        if key not in self._cache:
+            found = {}
+            for metric, score in run.scores.items():
+                if score.validation is not None:
+                    pair = (score.validation.value, score.test.value)
+                    decimals = self._common_decimals(run, metric)
+                    found[metric] = pair if decimals is None else (round(pair[0], decimals), round(pair[1], decimals))
+            self._cache[key] = found
+        return cast("dict[str, tuple[float, float]]", self._cache[key])
+
+    def step_of_parts(self, runs: Sequence[Run], metric: str) -> float:
+        """The step to which ``parts`` had to round; 0 if it did not."""
+        decimals = [self._common_decimals(run, metric) for run in runs]
+        return max((10.0**-each for each in decimals if each is not None), default=0.0)
 
     @cached_property
     def _decimals(self) -> dict[Hashable, int]:
@@ -142,8 +181,13 @@ class Release:
         """
         key = ("other parts", runs[0].column, metric)
         if key not in self._cache:
-            self._cache[key] = _share_of_other_parts((run for run in self.runs if run.column == runs[0].column), metric)
-        return max(_share_of_other_parts(runs, metric), cast("float", self._cache[key]))
+            column = (run for run in self.runs if run.column == runs[0].column)
+            self._cache[key] = _share_of_other_parts(self._pairs(column, metric))
+        return max(_share_of_other_parts(self._pairs(runs, metric)), cast("float", self._cache[key]))
+
+    def _pairs(self, runs: Iterable[Run], metric: str) -> Iterable[tuple[Row, tuple[float, float]]]:
+        """Validation and test scores of these runs, with the row of the table."""
+        return [(run.row, self.parts(run)[metric]) for run in runs if metric in self.parts(run)]
 
     def share_of_ties(self, cell: Sequence[Run], metric: str) -> float:
         """How often a test score of a cell equals one of another cell of the dataset, at most.
@@ -186,10 +230,8 @@ class Release:
         return cast("Lattice | None", self._cache[key])
 
 
-def _share_of_other_parts(runs: Iterable[Run], metric: str) -> float:
-    scores = [(run.row, run.scores[metric]) for run in runs if metric in run.scores]
-    parts = [(row, score.validation.value, score.test.value) for row, score in scores if score.validation is not None]
-    distinct = [(validation, test) for _, validation, test in dict.fromkeys(parts)]
+def _share_of_other_parts(pairs: Iterable[tuple[Row, tuple[float, float]]]) -> float:
+    distinct = [parts for _, parts in dict.fromkeys(pairs)]
     tests = Counter(test for _, test in distinct if not is_common(test))
     equal = sum(tests[validation] for validation, _ in distinct)
     own = sum(validation == test and not is_common(test) for validation, test in distinct)

@@ -59,6 +59,14 @@ def find_test(row: Mapping[str, Any], mapping: ColumnMap) -> str:
     return _text(mapping.find(_in_any_case(row, mapping), "test"))
 
 
+def name_nested_test(row: Mapping[str, Any], mapping: ColumnMap) -> str:
+    """What a row has as its test score if that holds several values; empty otherwise."""
+    found = mapping.find(_in_any_case(row, mapping), "test")
+    if isinstance(found, list):
+        return "a list"
+    return "an object without a metric that has a known name" if isinstance(found, Mapping) else ""
+
+
 def _in_any_case(row: Mapping[str, Any], mapping: ColumnMap) -> Mapping[str, Any]:
     return {str(name).lower(): value for name, value in row.items()} if mapping.any_case else row
 
