@@ -229,6 +229,14 @@ def test_a_folder_is_searched_and_what_has_no_score_is_told() -> None:
     )
 
 
+def test_compressed_results_are_named_as_left_out() -> None:
+    write("release/run.json", {"dataset": "adult", "test": 0.9})
+    write("release/more.csv.gz", "\x1f")
+    told = "more.csv.gz: a .gz file cannot be read; unpack it, or write it as CSV or JSON"
+    assert audit_files([Path("release")]).left_out == (f"1 file(s) that cannot be read, such as {told}",)
+    assert refusal("release/more.csv.gz") == f"release/{told}"
+
+
 def test_a_pipe_in_a_folder_does_not_block() -> None:
     write("release/run.json", {"dataset": "adult", "test": 0.9})
     os.mkfifo("release/pipe.json")

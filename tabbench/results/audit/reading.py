@@ -18,6 +18,8 @@ from typing import Any
 from tabbench.errors import UsageError
 
 SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson")
+OTHER_SUFFIXES = (".gz", ".bz2", ".xz", ".zip", ".zst", ".parquet", ".feather", ".xlsx", ".xls")
+"""Files that may hold results too, but cannot be read here; of a folder they are named as left out."""
 LARGEST = 256 * 2**20
 """Largest file to read, in bytes."""
 MOST_FILES = 200_000
@@ -54,7 +56,11 @@ def find_files(given: Path) -> tuple[list[Source], bool]:
             below.clear()
             continue
         paths = [here / name for name in sorted(names) if not name.startswith(".")]
-        found += [Source(path, str(path.relative_to(given))) for path in paths if path.suffix.lower() in SUFFIXES]
+        found += [
+            Source(path, str(path.relative_to(given)))
+            for path in paths
+            if path.suffix.lower() in SUFFIXES + OTHER_SUFFIXES
+        ]
         if len(found) > MOST_FILES:
             raise UsageError(f"{given}: more than {MOST_FILES:,} files; give a folder with fewer")
     return found, True
@@ -105,8 +111,10 @@ def read_release(source: Source, rows: str = "") -> Iterator[tuple[str, Mapping[
     Raises:
         UnreadableError: the file is broken, or not what its name says.
     """
-    text = read_text(source.path, source.name)
     suffix = source.path.suffix.lower()
+    if suffix in OTHER_SUFFIXES and source.path.is_file():
+        raise UnreadableError(f"{source.name}: a {suffix} file cannot be read; unpack it, or write it as CSV or JSON")
+    text = read_text(source.path, source.name)
     if suffix in LINES:
         yield from _read_lines(source, text)
     elif suffix == ".json" or (suffix not in SUFFIXES and text.lstrip()[:1] in ("{", "[")):
