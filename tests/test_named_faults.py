@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tabbench import PluginError, Representation, Task
+from tabbench import PluginError, Representation, Table, Task
 from tabbench.data.prepare import open_split
 from tabbench.data.sources import resolve_data
 from tabbench.experiment.payloads import Address
 from tabbench.registry import make_registry
-from tabbench.running import steps
-from tabbench.running.features import encode_to_file, make_probe
+from tabbench.running import features, steps
+from tabbench.running.features import as_table, encode_to_file, make_probe
 from tabbench.testing import make_table
 
 DOUBLE: Any = np.zeros((1, 2))
@@ -61,6 +61,25 @@ def test_a_wrong_number_of_rows_is_named_by_the_probe_of_a_pretraining_too() -> 
     split = open_split(manifest, 0)
     with pytest.raises(PluginError, match="encode gave 3 rows for 142"):
         make_probe(split)(lambda table: Representation(np.zeros((3, 2), dtype=np.float32)))
+
+
+def test_the_probe_of_a_large_table_has_each_row_with_its_own_label(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(features, "PROBED_ROWS", 60)
+    (manifest,) = resolve_data("wine", make_registry(), offline=True)
+    split = open_split(manifest, 0)
+    labels = {
+        row.tobytes(): label
+        for part in (split.train, split.validation)
+        for row, label in zip(as_table(part.features).numeric, part.y, strict=True)
+    }
+    asked: list[int] = []
+
+    def encode(table: Table) -> Representation:
+        asked.append(len(table))
+        return Representation(np.eye(3, dtype=np.float32)[[labels[row.tobytes()] for row in table.numeric]])
+
+    assert make_probe(split)(encode) == 1.0
+    assert asked == [60, len(split.validation.y)]
 
 
 def test_a_class_that_is_not_a_plugin_is_named() -> None:

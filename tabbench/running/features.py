@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 ENCODE_BYTES = 256 * 2**20
 """A representation is written in pieces of about this size, so that memory does not grow with the table."""
+PROBED_ROWS = 10_000
+"""Training rows that the probe of a pretraining encodes; more would take longer than they are worth."""
 PARTS = ("train", "validation", "test")
 
 
@@ -99,11 +101,10 @@ def pretraining_rows(split: SplitData) -> Table:
 
 def make_probe(split: SplitData) -> Probe:
     """A linear probe on validation, for methods that choose among their own weights. It only sees visible labels."""
-    limit = 10_000
     train = as_table(split.train.features)
     chosen = np.arange(len(train))
-    if len(chosen) > limit:
-        chosen = np.sort(np.random.default_rng(0).choice(len(chosen), limit, replace=False))
+    if len(chosen) > PROBED_ROWS:
+        chosen = np.sort(np.random.default_rng(0).choice(len(chosen), PROBED_ROWS, replace=False))
 
     def probe(encode_rows: Callable[[Table], Representation]) -> float:
         from tabbench.nn import probe_score
