@@ -178,6 +178,20 @@ def test_gradients_optimiser_and_moving_average_wait_for_nothing() -> None:
     assert all(parameter.grad is not None for parameter in networks.predictor.parameters())
 
 
+@pytest.mark.parametrize("rows, d, k", [(60, 5, 4), (6, 9, 4), (6, 5, 2)])
+def test_a_step_has_as_many_operations_for_more_rows_features_or_targets(rows: int, d: int, k: int) -> None:
+    def operations(rows: int, d: int, k: int) -> int:
+        networks = TJEPANetworks(TJEPAConfig(**TINY_TJEPA), Schema(tuple(f"x{j}" for j in range(d))), missing=False)
+        move(networks.train(), "meta")
+        numbers, nothing = torch.zeros(rows, d, device="meta"), torch.zeros(rows, 0, device="meta")
+        with Counting() as counting:
+            masks = draw_masks(rows, d, (2, 2), 1, k, "meta", None)
+            networks(TokenRows(numbers, nothing, nothing.long()), masks).backward()
+        return len(counting.operations)
+
+    assert operations(rows, d, k) == operations(6, 5, 4) > 100
+
+
 @pytest.mark.parametrize("settings", [{}, {"mask_num_encs": 2}, {"frozen_target": True}], ids=str)
 def test_a_whole_step_of_the_loop_waits_for_nothing(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows by index, masks, gradients in parts, optimiser, schedule, moving average, the sum of losses: all on meta."""
