@@ -12,7 +12,7 @@ from tabbench_tjepa.training import make_optimizer
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tabbench import Schema
-from tabbench.nn import EMA, TokenRows
+from tabbench.nn import EMA, TokenRows, sincos_positions
 
 SCHEMA = Schema(("a", "b", "c"), ("d", "e"), (("x", "y"), ("u", "v", "w")))
 D = 5
@@ -235,10 +235,33 @@ def test_the_predictor_may_end_as_the_encoder_does() -> None:
     assert shape_of_end(make_networks(), "predictor.last.") == {}
 
 
+def test_a_token_has_the_index_and_the_type_of_its_feature() -> None:
+    encoder = perturbed(make_networks()).context_encoder
+    assert torch.equal(encoder.of_feature(), encoder.positions + encoder.types[[0, 0, 0, 1, 1]])
+
+
+def test_the_predictor_knows_the_features_of_the_context_and_of_the_target() -> None:
+    predictor = perturbed(make_networks()).predictor
+    known = torch.randn(2, 6, 8)
+
+    def predict(context: list[int], target: list[int]) -> torch.Tensor:
+        masks = [torch.tensor(features)[:, None, None].expand(2, 1, 6) for features in (context, target)]
+        predicted: torch.Tensor = predictor(known, Masks(*masks))
+        return predicted
+
+    before = predict([0, 3], [1, 2])
+    assert (predict([0, 4], [1, 2]) - before).abs().amax((1, 2, 4)).gt(1e-4).all()
+    torch.testing.assert_close(predict([0, 3], [2, 1]), before.flip(0))
+    assert (before[0] - before[1]).abs().amax() > 1e-4
+
+
 def test_fixed_positions_do_not_learn() -> None:
     networks = make_networks(positions="sincos")
     assert not networks.context_encoder.positions.requires_grad
     assert not networks.predictor.positions.requires_grad
+    # The authors' bases: 100 in the encoder, the usual 10,000 in the predictor.
+    assert torch.equal(networks.context_encoder.positions, sincos_positions(D, 8, 100.0))
+    assert torch.equal(networks.predictor.positions, sincos_positions(D, 4, 10_000.0))
 
 
 @pytest.mark.parametrize("settings", VARIANTS, ids=str)
