@@ -261,7 +261,7 @@ def test_fixed_positions_do_not_learn() -> None:
     assert not networks.predictor.positions.requires_grad
     # The authors' bases: 100 in the encoder, the usual 10,000 in the predictor.
     assert torch.equal(networks.context_encoder.positions, sincos_positions(D, 8, 100.0))
-    assert torch.equal(networks.predictor.positions, sincos_positions(D, 4, 10_000.0))
+    assert torch.equal(networks.predictor.get_parameter("positions"), sincos_positions(D, 4, 10_000.0))
 
 
 @pytest.mark.parametrize("settings", VARIANTS, ids=str)
