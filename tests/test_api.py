@@ -99,7 +99,11 @@ def test_names_may_be_numbers_of_labels_paths_or_nothing(tmp_path: Path) -> None
 
 
 def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is not a results folder"):
+    with pytest.raises(UsageError, match="no results in .*: it has no folder 'records'"):
+        tb.results(tmp_path)
+    for name in ("second", "first"):
+        (tmp_path / name / "records").mkdir(parents=True)
+    with pytest.raises(UsageError, match="give one of the folders in it: first, second$"):
         tb.results(tmp_path)
 
 

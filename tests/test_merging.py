@@ -200,7 +200,7 @@ def test_different_processors_are_named_as_the_likely_cause(
 
 
 def test_what_is_no_results_folder_is_refused(theirs: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is not a results folder: it has no folder 'records'"):
+    with pytest.raises(UsageError, match="no results in .*: it has no folder 'records'"):
         merge_results([tmp_path], Store(tmp_path / "ours"))
     with pytest.raises(UsageError, match="is the folder to merge into: give other folders"):
         merge_results([theirs], Store(theirs))

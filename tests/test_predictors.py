@@ -179,4 +179,4 @@ def test_a_folder_without_an_answer_says_what_it_takes(tmp_path: Path) -> None:
     (tmp_path / "records").mkdir()
     assert "No answer yet: it takes three encoders on one split" in tabbench("results", "predictors", tmp_path).stdout
     wrong = tabbench("results", "predictors", tmp_path / "none")
-    assert (wrong.returncode, "is not a results folder" in wrong.stderr) == (2, True)
+    assert (wrong.returncode, "no results in" in wrong.stderr) == (2, True)

@@ -71,7 +71,7 @@ def test_a_finished_run_says_how_it_ended_and_the_last_error(tmp_path: Path) -> 
 def test_a_folder_without_results_is_one_line(tmp_path: Path) -> None:
     done = tabbench("status", "--results", tmp_path / "nowhere")
     assert done.returncode == 2
-    assert done.stderr.startswith("tabbench: No results in")
+    assert done.stderr.startswith("tabbench: no results in")
 
 
 def write(results: Path, **said: Any) -> None:

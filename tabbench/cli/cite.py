@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tabbench.cli.options import DEFAULT_RESULTS, PluginFiles, ResultsFolder
-from tabbench.errors import UsageError, unknown
+from tabbench.errors import unknown
 from tabbench.registry import Entry, Registry, make_registry
 
 
@@ -19,14 +19,14 @@ def cite(
 ) -> None:
     """Print BibTeX for everything used in a results folder: tabbench, methods, models, data, libraries."""
     from tabbench.results.citations import make_bibtex, participants
+    from tabbench.results.files import check_results
     from tabbench.results.store import Store
 
     registry = make_registry(plugin or [])
     if names:
         print(make_bibtex([entry for name in names for entry in _called(name, registry)]), end="")
         return
-    if not (results / "records").is_dir():
-        raise UsageError(f"{results} is not a results folder: give --results DIR or plugin names")
+    check_results(results, "give --results DIR or plugin names")
     records = Store(results).records()
     entries, lost = participants(records, registry)
     for name in sorted(lost):

@@ -69,6 +69,8 @@ PluginFiles = Annotated[
 ]
 ResultsFolder = Annotated[Path, typer.Option("--results", metavar="DIR", help="Folder with records and artefacts.")]
 DEFAULT_RESULTS = Path("results")
+TO_START = "start with 'tabbench run', or give a folder with --results"
+"""What to do where there are no results."""
 
 
 def split_names(value: str) -> list[str]:

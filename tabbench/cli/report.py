@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from tabbench.cli.options import DEFAULT_RESULTS, ResultsFolder
+from tabbench.cli.options import DEFAULT_RESULTS, TO_START, ResultsFolder
 from tabbench.cli.table import (
     AnyBudget,
     DataFilter,
@@ -14,7 +14,6 @@ from tabbench.cli.table import (
     ModelFilter,
     ProtocolFilter,
     SSLFilter,
-    check_results,
     read_filters,
 )
 
@@ -31,10 +30,11 @@ def report(
     results: ResultsFolder = DEFAULT_RESULTS,
 ) -> None:
     """Write one self-contained HTML page: verdict, table, charts, failures, evidence."""
+    from tabbench.results.files import check_results
     from tabbench.results.page import write_report
     from tabbench.results.store import Store
 
-    check_results(results)
+    check_results(results, TO_START)
     where = read_filters(data, ssl, model, protocol, labels)
     made = write_report(Store(results), out, fidelity=fidelity, any_budget=any_budget, where=where)
     print(f"{out}: {len(made.rows)} rows, {len(made.datasets)} dataset(s), {out.stat().st_size / 1e6:.1f} MB")

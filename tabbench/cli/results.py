@@ -118,13 +118,13 @@ def predictors(
     how far the two orders agree: per table, on average, and with the scores shuffled among encoders. A tau within the
     shuffled range says nothing.
     """
+    from tabbench.results.files import check_results
     from tabbench.results.predictors import predict_quality
     from tabbench.results.store import Store
 
     chosen = folders or [DEFAULT_RESULTS]
     for folder in chosen:
-        if not (folder / "records").is_dir():
-            raise UsageError(f"{folder} is not a results folder: it has no folder 'records'")
+        check_results(folder)
     found = predict_quality(record for folder in chosen for record in Store(folder).records())
     if as_json:
         print(json.dumps(found.to_json(), indent=1))
@@ -181,10 +181,10 @@ def clean(
     Records, experiments and studies are kept. A later run recomputes what it needs.
     """
     from tabbench.results.cleaning import at_work, find_waste, remove_waste
+    from tabbench.results.files import check_results
     from tabbench.results.store import Store
 
-    if not (folder / "records").is_dir():
-        raise UsageError(f"{folder} is not a results folder: it has no folder 'records'")
+    check_results(folder)
     drivers = at_work(folder)
     if drivers and not dry_run:
         raise UsageError(f"{folder}: a driver works here ({drivers[0].id}): wait for it, or stop it, then clean")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 
 import typer
 
-from tabbench.cli.options import DEFAULT_RESULTS, PluginFiles, ResultsFolder
+from tabbench.cli.options import DEFAULT_RESULTS, TO_START, PluginFiles, ResultsFolder
 from tabbench.config import preset_settings, read_range
 from tabbench.errors import UsageError, did_you_mean
 from tabbench.experiment.controls import NONE, UNTRAINED
@@ -50,6 +50,9 @@ def show(
 
 def get_record(results: Path, start: str) -> "Record":
     """The record whose key starts with ``start``; an error if there is none."""
+    from tabbench.results.files import check_results
+
+    check_results(results, TO_START)
     record = find_record(results, start)
     if record is None:
         raise UsageError(f"no record {start!r} in {results}: give at least the first {SHORTEST} characters of a key")

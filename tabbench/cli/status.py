@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
-from tabbench.cli.options import DEFAULT_RESULTS, ResultsFolder
-from tabbench.errors import UsageError
+from tabbench.cli.options import DEFAULT_RESULTS, TO_START, ResultsFolder
 from tabbench.values import JsonObject
 
 if TYPE_CHECKING:
@@ -40,10 +39,11 @@ def status(
     """
     from tabbench.results.drivers import read_drivers
     from tabbench.results.escaping import escape_terminal
+    from tabbench.results.files import check_results
     from tabbench.results.store import Store
 
-    if not (results / "drivers").is_dir() and not (results / "records").is_dir():
-        raise UsageError(f"No results in {results}: start with 'tabbench run', or give a folder with --results")
+    if not (results / "drivers").is_dir():
+        check_results(results, TO_START)
     store = Store(results)
     while True:
         drivers = read_drivers(results)

@@ -1,12 +1,11 @@
 """``tabbench table``: ranks, scores or gains from a results folder, in six formats."""
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from tabbench.cli.options import DEFAULT_RESULTS, ResultsFolder, split_names
+from tabbench.cli.options import DEFAULT_RESULTS, TO_START, ResultsFolder, split_names
 from tabbench.errors import TabbenchError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -69,9 +68,11 @@ def table(
     results: ResultsFolder = DEFAULT_RESULTS,
 ) -> None:
     """Print means, spreads and ranks per dataset. Flagged and failed records are left out and named."""
+    from tabbench.results.files import check_results
+
     _check_choices(format=layout, ties=ties, missing=missing, common=common, by=by)
     if against is None:
-        check_results(results)
+        check_results(results, TO_START)
     elif by is not None:
         raise UsageError("--against cannot be combined with --by")
     where = read_filters(data, ssl, model, protocol, labels)
@@ -108,12 +109,6 @@ def _check_choices(**given: str | None) -> None:
     for option, value in given.items():
         if value is not None and value not in allowed[option]:
             raise UsageError(f"--{option} {value!r} is unknown.{did_you_mean(value, allowed[option])}")
-
-
-def check_results(results: Path) -> None:
-    """Refuse a folder without results."""
-    if not (results / "records").is_dir():
-        raise UsageError(f"No results in {results}: start with 'tabbench run', or give a folder with --results")
 
 
 def read_filters(data: str, ssl: str, model: str, protocol: str, labels: str) -> "Filters":

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tabbench.errors import UsageError
+from tabbench.results.files import check_results
 from tabbench.results.json_shapes import LeftOut
 from tabbench.results.store import Store
 from tabbench.values import JsonObject
@@ -132,8 +132,7 @@ def open_results(folder: Path) -> Results:
     Raises:
         UsageError: there are none.
     """
-    if not (folder / "records").is_dir():
-        raise UsageError(f"{folder} is not a results folder: it has no folder 'records'")
+    check_results(folder)
     return Results(Store(folder))
 
 

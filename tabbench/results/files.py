@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from tabbench.errors import UsageError
+
 LARGEST_JSON = 256 * 2**20
 """Largest JSON file to read at once, in bytes."""
 
@@ -45,6 +47,19 @@ def read_json(path: Path) -> Any:
         return json.loads(data)
     except RecursionError:
         raise ValueError(f"{path.name} is nested too deeply") from None
+
+
+def check_results(folder: Path, otherwise: str = "it has no folder 'records'") -> None:
+    """Refuse a folder without results; ``otherwise`` says what to do if the folders in it have none either.
+
+    Raises:
+        UsageError: there are none.
+    """
+    if (folder / "records").is_dir():
+        return
+    inside = sorted(path.parent.name for path in folder.glob("*/records"))
+    what = f"give one of the folders in it: {', '.join(inside)}" if inside else otherwise
+    raise UsageError(f"no results in {folder}: {what}")
 
 
 def read_experiments(root: Path) -> Iterator[dict[str, Any]]:

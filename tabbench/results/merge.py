@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tabbench.errors import UsageError
 from tabbench.results.agreement import clashes, read_record
-from tabbench.results.files import open_regular, read_json
+from tabbench.results.files import check_results, open_regular, read_json
 from tabbench.results.lines import Line, to_line
 from tabbench.results.record import BadRecordError, Record
 from tabbench.results.store import Store
@@ -80,8 +80,7 @@ def merge_results(folders: Sequence[Path], store: Store, *, curves: bool = True)
     for folder in folders:
         if folder.absolute() == store.root:
             raise UsageError(f"{folder} is the folder to merge into: give other folders")
-        if not (folder / "records").is_dir():
-            raise UsageError(f"{folder} is not a results folder: it has no folder 'records'")
+        check_results(folder)
     merged = Merged(added=dict.fromkeys(folders, 0))
     ours = {found.key: found for found in read_records(store.root, [])}
     theirs: dict[str, list[Found]] = {}

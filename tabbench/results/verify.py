@@ -9,11 +9,10 @@ import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tabbench.errors import UsageError
 from tabbench.results import copy
 from tabbench.results.agreement import clashes, read_record
 from tabbench.results.artefacts import find_fault
-from tabbench.results.files import open_regular
+from tabbench.results.files import check_results, open_regular
 from tabbench.results.lines import Line
 from tabbench.results.merge import record_lines
 from tabbench.results.record import COLUMNS, DIGEST_SINCE, BadRecordError, Record
@@ -46,8 +45,7 @@ def verify_results(root: Path) -> Verified:
     Raises:
         UsageError: it is not a results folder.
     """
-    if not (root / "records").is_dir():
-        raise UsageError(f"{root} is not a results folder: it has no folder 'records'")
+    check_results(root)
     found = Verified()
     _check_lines(root, found)
     _check_copy(root, found)
