@@ -100,7 +100,7 @@ def test_a_damaged_line_is_named_and_its_job_is_run_again(tmp_path: Path) -> Non
     (file,) = (bench.store.root / "records").glob("*.jsonl")
     undisturbed = bench.stable_records()
     text = file.read_text()
-    file.write_text(text.replace('"score": 1.0', '"score": 0.9', 1))
+    file.write_text(text.replace('"score":1.0', '"score":0.9', 1))
     assert file.read_text() != text
     (bench.store.root / copy.NAME).unlink()
     again = Bench(tmp_path / "results", inline=True)
