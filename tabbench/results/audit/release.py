@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import median
@@ -17,8 +17,10 @@ from tabbench.results.audit.runs import (
     LOWER,
     PLAIN_COUNTS,
     Column,
+    Number,
     Row,
     Run,
+    Score,
     group,
     is_common,
     values_of,
@@ -54,17 +56,6 @@ class Release:
                     found[run.column, metric].append(score.validation.value)
         return dict(found)
 
-    @cached_property
-    def _validation_decimals(self) -> dict[Hashable, int]:
-        """The same as ``_decimals`` for validation scores, which may be written with fewer."""
-        most: dict[Hashable, int] = {}
-        for run in self.runs:
-            for metric, score in run.scores.items():
-                if score.validation is not None:
-                    for key in ((metric, run.row), (metric, run.column)):
-                        most[key] = max(most.get(key, -9), score.validation.decimals)
-        return most
-
     def _common_decimals(self, run: Run, metric: str) -> int | None:
         """The fewer decimals of the two parts; None if both have the same, or so many that it makes no difference."""
         parts = self._decimals, self._validation_decimals
@@ -91,12 +82,21 @@ class Release:
 
     @cached_property
     def _decimals(self) -> dict[Hashable, int]:
-        """Most digits after the point by metric and row, and by metric and column."""
+        """Most digits after the point of test scores, by metric and row, and by metric and column."""
+        return self._most_decimals(lambda score: score.test)
+
+    @cached_property
+    def _validation_decimals(self) -> dict[Hashable, int]:
+        """The same for validation scores, which may be written with fewer."""
+        return self._most_decimals(lambda score: score.validation)
+
+    def _most_decimals(self, part: Callable[[Score], Number | None]) -> dict[Hashable, int]:
         most: dict[Hashable, int] = {}
         for run in self.runs:
             for metric, score in run.scores.items():
-                for key in ((metric, run.row), (metric, run.column)):
-                    most[key] = max(most.get(key, -9), score.test.decimals)
+                if (number := part(score)) is not None:
+                    for key in ((metric, run.row), (metric, run.column)):
+                        most[key] = max(most.get(key, -9), number.decimals)
         return most
 
     def rounding(self, run: Run, metric: str) -> float:

@@ -66,9 +66,8 @@ def mixed_units(release: Release) -> Look | str:
             compared |= {each.runs[0].cell for each in cells} if len(cells) > 1 else set()
             if metric in SHARES:
                 found += _two_scales(cells) or _two_scales_in_a_cell(cells)
-            elif (
-                metric in COUNTED
-            ):  # errors of 0.9 % and 2 % are in one unit, and so are a kappa of 0.4 % and one of 60 %
+            elif metric in COUNTED:
+                # Errors of 0.9 % and 2 % are in one unit, and so are a kappa of 0.4 % and one of 60 %.
                 found += _far_apart(cells) if any(cell.middle > 1.5 for cell in cells) else []
             elif metric in UNITLESS:
                 found += _proportional(release, cells, metric)
