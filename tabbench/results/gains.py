@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tabbench.experiment.controls import NONE, is_untrained, untrained
-from tabbench.results.json_shapes import GainCellShape, GainRowShape, GainTableShape, LeftOut
+from tabbench.results.json_shapes import GainCellShape, GainRowShape, GainTableShape, KeptUntrained, LeftOut
+from tabbench.results.kept_weights import kept_untrained
 from tabbench.results.record_lines import RAW
 from tabbench.results.row_settings import split_settings
 from tabbench.results.score_table import LOWER_IS_BETTER, Cell, Group, Row
@@ -76,6 +77,7 @@ class GainTable:
     units: dict[str, str]
     rows: list[GainRow]
     left_out: list[LeftOut]
+    kept_untrained: list[KeptUntrained] = field(default_factory=list)
     metric: str = "gain"
 
     def to_json(self) -> GainTableShape:
@@ -90,6 +92,7 @@ class GainTable:
             "datasets": self.datasets,
             "units": self.units,
             "rows": [row.to_json() for row in self.rows],
+            "kept_untrained": self.kept_untrained,
             "left_out": self.left_out,
         }
 
@@ -128,7 +131,8 @@ def gains_of(selection: Selection, metric: str = "score", wanted: Collection[str
     found = [row for row in found if any(cell.to_none or cell.to_untrained for cell in row.cells.values())]
     found.sort(key=_order)
     datasets = [name for name in sorted(units) if any(name in row.cells for row in found)]
-    return GainTable(selection.fidelity, datasets, units, found, selection.left_out)
+    kept = kept_untrained(rows, [row.row for row in found])
+    return GainTable(selection.fidelity, datasets, units, found, selection.left_out, kept)
 
 
 def _identity(row: Row, ssl: str, variant: str) -> tuple[Any, ...]:

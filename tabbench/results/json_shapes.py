@@ -139,6 +139,15 @@ class Aside(TypedDict):
     results: int
 
 
+class KeptUntrained(TypedDict):
+    """How many of a method's encoders on a dataset are the untrained ones: no epoch was better on validation."""
+
+    ssl: str
+    data: str
+    kept: int
+    encoders: int
+
+
 class TableShape(TypedDict):
     """A table of scores or ranks."""
 
@@ -150,6 +159,7 @@ class TableShape(TypedDict):
     rows: list[RowShape]
     left_out: list[LeftOut]
     left_aside: list[Aside]
+    kept_untrained: list[KeptUntrained]
     notes: dict[str, list[str]]
 
 
@@ -187,6 +197,7 @@ class GainTableShape(TypedDict):
     datasets: list[str]
     units: dict[str, str]
     rows: list[GainRowShape]
+    kept_untrained: list[KeptUntrained]
     left_out: list[LeftOut]
 
 

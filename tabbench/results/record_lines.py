@@ -31,7 +31,8 @@ SHARED = [
     "metric", "flags", "protocol", "labels", "validation_labels", "split_rule", "main_metric", "weights",
 ]  # fmt: skip
 """Columns with few different values, which many records share."""
-COLUMNS = [*SHARED, "key", "time", "split", "seed", "score", "error", "test", "seconds", "counts", "notes", "tuning"]
+COLUMNS = [*SHARED, "key", "time", "split", "seed", "score", "error", "test", "seconds", "counts", "notes", "tuning",
+           "hashes"]  # fmt: skip
 """Columns that a table needs."""
 
 Indices = npt.NDArray[np.int64]

@@ -10,7 +10,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from tabbench.contracts import metrics
-from tabbench.results.json_shapes import AboutRow, Aside, CellShape, Convention, LeftOut, RowShape, TableShape
+from tabbench.results.json_shapes import (
+    AboutRow,
+    Aside,
+    CellShape,
+    Convention,
+    KeptUntrained,
+    LeftOut,
+    RowShape,
+    TableShape,
+)
 from tabbench.results.statistics import Interval, Place, mean_interval
 
 if TYPE_CHECKING:
@@ -216,6 +225,7 @@ class ScoreTable:
     """Notes on each dataset."""
     criteria: dict[Group, str] = field(default_factory=dict)
     """What sharing a letter means in each group, if intervals were requested."""
+    kept_untrained: list[KeptUntrained] = field(default_factory=list)
 
     @property
     def groups(self) -> list[Group]:
@@ -242,5 +252,6 @@ class ScoreTable:
             "rows": [row.to_json() for row in self.rows],
             "left_out": self.left_out,
             "left_aside": aside,
+            "kept_untrained": self.kept_untrained,
             "notes": self.data_notes,
         }

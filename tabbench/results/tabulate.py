@@ -18,6 +18,7 @@ import numpy.typing as npt
 from tabbench.contracts.metrics import CLASSIFICATION_METRICS, REGRESSION_METRICS
 from tabbench.errors import UsageError, did_you_mean
 from tabbench.results.json_shapes import Convention
+from tabbench.results.kept_weights import kept_untrained
 from tabbench.results.record_lines import ALL_LABELS, FROZEN, RAW, Indices, RecordLines, Shared
 from tabbench.results.score_table import LOWER_IS_BETTER, Cell, Group, Row, ScoreTable
 from tabbench.results.selection import (
@@ -98,6 +99,7 @@ def tabulate_records(
     }
     left_out, notes = selection.left_out, selection.data_notes()
     table = ScoreTable(metric, selection.fidelity, convention, datasets, units, rows, left_out, notes)
+    table.kept_untrained = kept_untrained(rows)
     for group in table.groups:
         together = [row for row in rows if row.group == group]
         ranked = [name for name in datasets if _align([row.cells[name] for row in together], common)]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tabbench.results.formats.axes import Axis, By
 from tabbench.results.formats.grid import Grid, Text, interval_text, unit_name
-from tabbench.results.formats.notes import left_out_notes, score_notes, settings_notes, variant_marks
+from tabbench.results.formats.notes import kept_notes, left_out_notes, score_notes, settings_notes, variant_marks
 from tabbench.results.gains import CONTROLS, GainRow, GainTable
 from tabbench.results.published import ComparedCell, PublishedComparison
 from tabbench.results.record_lines import ALL_LABELS, RAW
@@ -87,7 +87,8 @@ def _gains_on_datasets(made: GainTable) -> Grid:
 
 def _other_notes(made: GainTable) -> list[str]:
     uses_labels = any(row.row.uses_labels for row in made.rows)
-    return ["* uses labels in its first stage."] * uses_labels + left_out_notes(made.left_out)
+    notes = ["* uses labels in its first stage."] * uses_labels + kept_notes(made.kept_untrained)
+    return notes + left_out_notes(made.left_out)
 
 
 def _gain_cells(made: GainTable, row: GainRow, control: Control) -> list[Text]:

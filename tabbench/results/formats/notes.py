@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tabbench.results.json_shapes import LeftOut
+from tabbench.results.json_shapes import KeptUntrained, LeftOut
 from tabbench.results.record_lines import RAW
 from tabbench.results.score_table import FEW_TEST_ROWS
 from tabbench.results.selection import describe_budget
@@ -43,7 +43,7 @@ def score_notes(
     told = settings_notes(made.rows) if settings is None else settings
     lines = [_about_cells(made, with_spread)] if made.rows else []
     lines += [*_ranks(made), *_criteria(made)] if ranked else []
-    lines += [*told, *_groups(made), *_coverage(made), *_data_notes(made)]
+    lines += [*told, *_groups(made), *kept_notes(made.kept_untrained), *_coverage(made), *_data_notes(made)]
     return lines + left_out_notes(made.left_out)
 
 
@@ -177,6 +177,13 @@ def variant_marks(rows: Iterable[Row]) -> dict[str, str]:
 def settings_notes(rows: Iterable[Row]) -> list[str]:
     """What the letters for long settings mean."""
     return [f"[{mark}] {variant}" for variant, mark in variant_marks(rows).items() if mark != variant]
+
+
+def kept_notes(kept: Sequence[KeptUntrained]) -> list[str]:
+    """One line on the methods whose rows repeat those of their control."""
+    named = [f"{item['ssl']} on {item['data']} ({item['kept']} of {item['encoders']} encoders)" for item in kept]
+    names = ", ".join(named[:NAMED]) + (f" and {len(named) - NAMED} more" if len(named) > NAMED else "")
+    return [f"untrained weights kept, as no epoch was better on validation: {names}"] if named else []
 
 
 def left_out_notes(left_out: Sequence[LeftOut]) -> list[str]:
