@@ -41,6 +41,7 @@ class RecordLine(TypedDict):
     seconds: JsonText
     counts: JsonText | None
     notes: JsonText | None
+    hashes: JsonText | None
     protocol: str
     labels: str
     validation_labels: str | None
@@ -53,7 +54,6 @@ class RecordLine(TypedDict):
     task: NotRequired[str | None]
     config: NotRequired[JsonText | None]
     plugins: NotRequired[JsonText | None]
-    hashes: NotRequired[JsonText | None]
     environment: NotRequired[JsonText | None]
     diagnostics: NotRequired[JsonText | None]
     tuning: NotRequired[JsonText | None]

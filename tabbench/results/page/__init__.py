@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tabbench.results.published import PublishedComparison
     from tabbench.results.store import Store
 
-MORE = ["preset", "rows_limit", "threads", "probe", "task", "config", "plugins", "hashes", "environment",
+MORE = ["preset", "rows_limit", "threads", "probe", "task", "config", "plugins", "environment",
         "diagnostics", "traceback", "study", "number", "value"]  # fmt: skip
 """Columns that a page needs in addition to those of a table."""
 CHARTS = {
