@@ -13,7 +13,8 @@ from tabbench.context import Context
 from tabbench.data.prepare import SplitData, open_split
 from tabbench.data.sources import resolve_data
 from tabbench.registry import make_registry
-from tabbench.running.inspection import Snapshot, effective_rank, inspect_stored, inspect_training, turned
+from tabbench.running.encoder_scores import score_encoder
+from tabbench.running.inspection import Snapshot, inspect_stored, inspect_training, take_snapshot, turned
 from tabbench.running.rankings import fit_trees, kendall, rank_features, sensitivity, shuffled
 from tabbench.running.stored_encoder import load_encoder
 from tabbench.values import Representation, Schema, Table
@@ -45,6 +46,18 @@ def test_a_watched_training_ends_as_an_unwatched_one(name: str, split: SplitData
     assert 0.3 < found[-1].probe <= 1
     assert all(len(values) == 3 for values in curves.values()), "one value per epoch"
     assert "loss" in curves
+
+
+def test_an_inspection_has_the_scores_that_a_record_has(split: SplitData) -> None:
+    registry = make_registry()
+    method = registry.load(registry.find("ssl", "tjepa"))()
+    assert isinstance(split.train.features, Table)
+    rows = split.train.features.take(np.arange(200))
+    method.initialise(rows, Context())
+    seen, scores = take_snapshot(method, rows, split, 0), score_encoder(method.encode, rows, {})
+    assert scores is not None
+    assert (seen.rank_me, seen.uniformity, seen.kl) == (scores.rank_me, scores.uniformity, scores.mean_kl)
+    assert seen.distance == scores.mean_distance
 
 
 def three_columns() -> Table:
@@ -86,12 +99,6 @@ def test_kendall_by_hand() -> None:
     tau, p_values = kendall(scores)
     assert tau[0, 1] == pytest.approx(1 / 3), "two pairs agree, one does not"
     assert (tau[0, 2], p_values[0, 2]) == (0, 1), "a measure that ranks nothing agrees with nothing"
-
-
-def test_effective_rank_counts_the_directions_in_use() -> None:
-    assert effective_rank(torch.tensor([1.0, 1.0, 1.0])) == pytest.approx(3)
-    assert effective_rank(torch.tensor([1.0, 0.0, 0.0])) == pytest.approx(1)
-    assert effective_rank(torch.zeros(3)) == 0
 
 
 def test_maps_are_turned_to_lie_as_the_one_before() -> None:

@@ -205,7 +205,7 @@ def _load(folder: Path, choice: "Configured", registry: "Registry", split: "Spli
 def as_line(snapshot: "Snapshot") -> str:
     return (
         f"{snapshot.epoch:>5}  {snapshot.kl:>9.4g}  {snapshot.distance:>9.4g}  {snapshot.uniformity:>10.4g}"
-        f"  {snapshot.effective_rank:>7.3g}  {snapshot.probe:>8.4f}"
+        f"  {snapshot.rank_me:>7.3g}  {snapshot.probe:>8.4f}"
     )
 
 

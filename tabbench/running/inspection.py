@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tabbench.context import Context
 from tabbench.contracts import SSLMethod
 from tabbench.data.prepare import SplitData
-from tabbench.nn import mean_pairwise_distance, mean_pairwise_kl, probe_score, uniformity
+from tabbench.nn import mean_pairwise_distance, mean_pairwise_kl, probe_score, rank_me, uniformity
 from tabbench.results.json_shapes import InspectionShape, TargetShape
 from tabbench.running.features import as_table
 from tabbench.running.rankings import Rankings
@@ -31,7 +31,7 @@ DRAWN = 400
 """Rows on a map."""
 TOKENS, WIDTH = 40, 64
 """How many features and dimensions of a row's tokens are kept."""
-METRICS = ("kl", "distance", "uniformity", "effective_rank", "probe")
+METRICS = ("kl", "distance", "uniformity", "rank_me", "probe")
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Snapshot:
     kl: float
     distance: float
     uniformity: float
-    effective_rank: float
-    """exp of the entropy of the normalised singular values (RankMe): how many directions are used."""
+    rank_me: float
+    """How many directions are used."""
     probe: float
     """Linear probe on validation: accuracy, or minus the RMSE in standard deviations of the target."""
     map: NDArray[np.float32]
@@ -190,7 +190,7 @@ def take_snapshot(
     embeddings = torch.from_numpy(np.array(method.encode(sample).array))
     flat = embeddings.flatten(1).double()
     centred = flat - flat.mean(0)
-    _, sizes, axes = torch.linalg.svd(centred, full_matrices=False)
+    _, _, axes = torch.linalg.svd(centred, full_matrices=False)
     coordinates = centred @ axes[:2].t()
     if coordinates.shape[1] < 2:
         coordinates = torch.nn.functional.pad(coordinates, (0, 2 - coordinates.shape[1]))
@@ -208,20 +208,11 @@ def take_snapshot(
         mean_pairwise_kl(embeddings),
         mean_pairwise_distance(embeddings),
         uniformity(embeddings),
-        effective_rank(sizes),
+        rank_me(embeddings),
         probe,
         turned(coordinates, before).float().numpy(),
         embeddings[0].float().numpy() if embeddings.ndim == 3 else None,
     )
-
-
-def effective_rank(sizes: torch.Tensor) -> float:
-    """RankMe (Garrido et al., 2023, https://arxiv.org/abs/2210.02885) from singular values; 0 if all are 0."""
-    total = sizes.sum()
-    if total <= 0:
-        return 0.0
-    shares = sizes / total
-    return float(torch.exp(-(shares * torch.log(shares.clamp_min(1e-12))).sum()))
 
 
 def turned(coordinates: torch.Tensor, before: Snapshot | None) -> torch.Tensor:

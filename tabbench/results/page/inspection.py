@@ -13,7 +13,7 @@ from tabbench.results.page.evidence import table_of
 from tabbench.results.store import Store
 from tabbench.results.writing import write_file
 
-NAMES = {"kl": "KL divergence", "effective_rank": "effective rank", "token_variance": "variance of tokens",
+NAMES = {"kl": "KL divergence", "rank_me": "effective rank", "token_variance": "variance of tokens",
          "probe": "linear probe"}  # fmt: skip
 """Labels of metrics whose names are not clear."""
 

@@ -1,9 +1,9 @@
 /* How a representation develops: curves, a map with a slider over epochs, tokens, features. */
 const GOOD = {
   kl: "embeddings of different rows differ", distance: "embeddings of different rows lie apart", uniformity: "embeddings spread over the space",
-  probe: "a linear model can read the target", effective_rank: "more directions are used", token_variance: "features keep their own meaning",
+  probe: "a linear model can read the target", rank_me: "more directions are used", token_variance: "features keep their own meaning",
 };
-const METRIC_NAMES = { kl: "mean pairwise KL divergence", distance: "mean pairwise distance", uniformity: "uniformity", probe: "linear probe on validation", effective_rank: "effective rank", token_variance: "variance between tokens of a row" };
+const METRIC_NAMES = { kl: "mean pairwise KL divergence", distance: "mean pairwise distance", uniformity: "uniformity", probe: "linear probe on validation", rank_me: "effective rank", token_variance: "variance between tokens of a row" };
 const RAMP = ["#3b4cc0", "#5977e3", "#7b9ff9", "#9ebeff", "#c0d4f5", "#d9dce1", "#f2cbb7", "#f7ac8e", "#ee8468", "#d65244", "#b40426"];
 const CLASSES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#8a7a00", "#808890"];
 function mapColour(target, value) {
