@@ -4,16 +4,19 @@ import json
 import os
 import shutil
 import time
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import pytest
 from elsewhere import copy_of
 from harness import TOYS, stable
+from made_records import write_records
 from typer.testing import CliRunner
 
 from tabbench import UsageError
 from tabbench.cli.app import app
+from tabbench.results import copy
 from tabbench.results.cleaning import find_drafts, sweep_drafts
 from tabbench.results.copy import open_copy, to_arrow, write_copy
 from tabbench.results.drivers import Presence
@@ -91,6 +94,24 @@ def test_a_copy_with_other_rows_is_found(theirs: Path, tmp_path: Path) -> None:
     assert verify_results(folder).findings == ["records.parquet: its rows are not those of the lines"]
 
 
+def test_lines_are_not_kept_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copy, "CHUNK", 50)
+
+    def peak(count: int) -> int:
+        folder = tmp_path / str(count)
+        store = write_records(folder, [{"notes": [f"{number} " * 300]} for number in range(count)])
+        store.compact()
+        tracemalloc.start()
+        try:
+            assert verify_results(folder).results == count
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    peak(100)  # modules are loaded
+    assert peak(1200) - peak(300) < 900 * 1200, "a line of 3 kB leaves less than half of it behind"
+
+
 def test_lines_that_are_cut_off_are_found_by_the_copy(theirs: Path, tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     shutil.copytree(theirs, folder)
@@ -103,8 +124,8 @@ def test_random_cells_are_run_again(theirs: Path, tmp_path: Path) -> None:
     code, lines = verified(theirs, "--replay", "1", "--plugin", TOYS, "--offline")
     assert (code, lines[-1]) == (0, "no problems found")
     found = verify_results(theirs)
-    assert len(choose_cells(found, 9, 0)) == 4
-    assert len({tuple(record.key for record in choose_cells(found, 2, seed)) for seed in range(9)}) > 1
+    assert len(choose_cells(theirs, found, 9, 0)) == 4
+    assert len({tuple(record.key for record in choose_cells(theirs, found, 2, seed)) for seed in range(9)}) > 1
 
     def forge(record: dict[str, Any]) -> None:
         if record["status"] == "ok":

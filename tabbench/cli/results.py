@@ -72,7 +72,7 @@ def verify(
     from tabbench.results.verify import choose_cells, verify_results
 
     found = verify_results(folder)
-    again = choose_cells(found, replay, seed)
+    again = choose_cells(folder, found, replay, seed)
     for record in again:
         difference = _replay(record, folder, plugin or [], offline)
         if difference:
