@@ -106,7 +106,7 @@ def _find(registry: Registry, name: str, kind: str | None) -> Entry:
     kinds = [kind] if kind else ["ssl", "model"]
     both = [each for each in kinds if name.lower() in registry.names(each)]
     if len(both) > 1:
-        raise UsageError(f"{name!r} is an SSL method and a model: say --kind ssl or --kind model")
+        raise UsageError(f"{name!r} is an SSL method and a model: give --kind ssl or --kind model")
     return registry.find(both[0] if both else kinds[0], name)
 
 
