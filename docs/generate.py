@@ -110,7 +110,7 @@ programs and stable. Errors are one line that says what was given, what would wo
 | exit code | meaning |
 |---|---|
 | 0 | all done |
-| 1 | a check failed, something was refused, or the disk is full |
+| 1 | a check or a training failed, something was refused, or a file cannot be written |
 | 2 | usage error: an unknown name, option or file |
 | 3 | some jobs failed or did not start (the table is still printed), or an audit has findings |
 | 130 | interrupted; run the same command to resume |

@@ -202,7 +202,8 @@ class NetworkConfig(Config):
     schedule: Literal["constant", "cosine"] = "constant"
     """Learning rate schedule: constant, or a cosine decay to 0 at ``max_epochs``."""
     stop_on: Literal["metric", "loss"] = "metric"
-    """What early stopping watches on validation: accuracy or RMSE (ties go to the lower loss), or the loss alone."""
+    """What early stopping watches on validation: accuracy, RMSE or what ``--metric`` names (ties go to the lower loss),
+    or the loss alone."""
     scaling: ScalingKind = "quantile"
     """Scaling of the numeric columns of a raw table; representations are always standardised."""
     projection: Annotated[ProjectionName, Choice(*PROJECTIONS)] = "auto"

@@ -240,7 +240,9 @@ def make_registry(
         path = Path(file)
         found = _take(registry, manager, load_file(path), str(path), "unpublished", path.resolve())
         if not found:
-            raise PluginError(f"--plugin {path} has no @hookimpl that offers anything; see docs/plugins.md")
+            faults = [problem.message for problem in registry.problems if problem.distribution == str(path)]
+            why = faults[0] if faults else "no function marked @hookimpl returns a plugin"
+            raise PluginError(f"--plugin {path}: {why}")
         offers += found
     _settle(registry, offers)
     return registry

@@ -145,7 +145,7 @@ def test_a_dry_run_estimates_the_time(tmp_path: Path, results: Path) -> None:
         (["table", "--format", "xml"], "--format 'xml' is unknown"),
         (["list", "modles"], "Did you mean: models?"),
         (["show", "tjpea"], "Did you mean: tjepa?"),
-        (["show", "57a"], "no plugin is called '57a'; of a record's key, give at least 4 characters"),
+        (["show", "57a"], "no plugin is called '57a'; for a record, give at least 4 characters of its key"),
     ],
 )
 def test_mistakes_end_with_code_2_and_one_line(tmp_path: Path, arguments: list[str], message: str) -> None:

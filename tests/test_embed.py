@@ -192,7 +192,7 @@ def test_the_encoder_of_another_method_is_named(file: Path) -> None:
     other: list[str | Path] = ["embed", file, "--ssl", "tjepa", "--encoder", "enc", "--out", "y.csv"]
     known = tabbench(*other, "--plugin", TOYS, cwd=file.parent)
     assert known.returncode == 2
-    assert known.stderr == "tabbench: enc holds a projection encoder, not one of tjepa: say --ssl projection\n"
+    assert known.stderr == "tabbench: enc holds a projection encoder, not one of tjepa: give --ssl projection\n"
     unknown = tabbench(*other, cwd=file.parent)
     assert unknown.returncode == 2
     assert "enc holds an encoder of " in unknown.stderr

@@ -73,7 +73,8 @@ def test_settings_of_an_executor_that_is_not_used_are_refused(tmp_path: Path) ->
     plugin = example("gentle.py", tmp_path)
     options = ("--ssl", "none", "--model", "linear", "--plugin", plugin, "--set", "gentle.niceness=3")
     done = tabbench("run", *options, cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (2, "tabbench: --set gentle: this run uses --executor local\n")
+    told = "tabbench: --set gentle: this run uses --executor local; add --executor gentle, or leave it out\n"
+    assert (done.returncode, done.stderr) == (2, told)
 
 
 class Odd(Executor):

@@ -170,7 +170,7 @@ def test_the_verdict_speaks_of_a_method_over_all_its_models_and_tables(tmp_path:
         "Best average rank (frozen): 1.00, shared by 2 of 8 rows, including untrained:a + linear; no other row "
         "comes close to them. Best without self-supervision: none + linear, 5.00.",
         "a helps in all 4 comparisons (2 models, 2 tables); in the median comparison, the error is 52.6 % lower; "
-        "in the median its untrained encoder does at least as well.",
+        "at the median, its untrained encoder does at least as well.",
         "b helps in none of 4 comparisons (2 models, 2 tables) and hurts in 4; in the median comparison, the "
         "error is 26.3 % higher.",
     ], "the setting that all rows of a share is not part of their name"

@@ -336,6 +336,11 @@ def test_a_damaged_pipeline_is_refused_in_words(fitted: Path, tmp_path: Path, da
         ),
         (("fit", "abcdef", "--out", "/dev/null"), "--out /dev/null is not a folder: give another"),
         (("fit", "abcdef", "--ssl", "none"), "give either a RECORD or --ssl, --model and --data"),
+        (
+            ("fit", "abcdef", "--set", "linear.scaling=minmax"),
+            "--set goes with --ssl, --model and --data: with a RECORD, its own settings are used",
+        ),
+        (("fit", "--as-recorded"), "--as-recorded needs a RECORD"),
         (("fit", "abcdef"), "no results in results: start with 'tabbench run', or give a folder with --results"),
         (("predict", "nowhere", "x.csv", "--out", "o.txt"), "--out o.txt: its name must end in .csv or .parquet"),
         (

@@ -172,7 +172,7 @@ def test_new_overwrites_nothing(tmp_path: Path) -> None:
     mine.write_text("mine")
     done = tabbench("plugins", "new", "ssl", "fresh", cwd=tmp_path)
     assert done.returncode == 2
-    said = "tabbench: tabbench-fresh already exists and is not overwritten; remove it, or choose another by --into\n"
+    said = "tabbench: tabbench-fresh already exists and is not overwritten; remove it, or choose another with --into\n"
     assert done.stderr == said
     assert mine.read_text() == "mine"
     assert list(mine.parent.iterdir()) == [mine]

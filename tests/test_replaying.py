@@ -141,7 +141,7 @@ def test_a_file_that_only_a_record_names_is_never_imported(
     )
     done = tabbench(*asked, cwd=tmp_path)
     assert done.returncode == 2
-    assert "a record never decides what is run, so give the file with --plugin FILE" in done.stderr
+    assert "a record never decides which code runs, so give the file with --plugin FILE" in done.stderr
     assert not (tmp_path / "marker").exists()
 
     done = tabbench(*asked, "--plugin", trap, cwd=tmp_path)

@@ -151,7 +151,7 @@ def ask(what: str, number: int, folder: Path, kind: FileKind) -> tuple[dict[str,
     final = not described.exists() or "parquet" not in described.read_text(encoding="utf-8")
     if code == TIMED_OUT:
         earlier = folder / LAST_FAULT
-        fault = f"{earlier.read_text(encoding='utf-8')}; nothing better" if earlier.exists() else "no answer"
+        fault = f"{earlier.read_text(encoding='utf-8')}; no better answer" if earlier.exists() else "no answer"
         return {"fault": f"{fault} within {seconds:g} s ({TIMEOUT_VARIABLE})"}, final
     if code != 0:
         last = (process.stderr.strip() or "no message").splitlines()[-1]

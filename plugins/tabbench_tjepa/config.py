@@ -106,9 +106,9 @@ class TJEPAConfig(Config):
     frozen_target: bool = False
     """A control: keep the target encoder at its initialisation."""
     ema_time_constants: float | None = Field(default=None, gt=0)
-    """How far the target encoder moves over the whole run, however short: ``1 - momentum``, which falls from that of
-    model_ema_start to that of model_ema_end, is multiplied so that its sum over the steps is this number. None (paper):
-    as the momenta say, about 0.002 per step."""
+    """How far the target encoder moves over the whole run, whatever its length: ``1 - momentum`` is scaled so that it
+    sums to this number over all steps. It still falls linearly, as model_ema_start and model_ema_end say. None (paper):
+    not scaled, about 0.002 per step."""
     probe_every: int = Field(default=20, ge=1)
     """Epochs between linear probes on validation, which choose the best weights. Without labels, the last are kept."""
 
@@ -144,7 +144,10 @@ class TJEPAConfig(Config):
         if self.ema_time_constants is not None and (
             self.frozen_target or self.model_ema_start == self.model_ema_end == 1
         ):
-            raise ValueError(f"ema_time_constants={self.ema_time_constants:g} needs a target encoder that moves")
+            raise ValueError(
+                f"ema_time_constants={self.ema_time_constants:g} needs a target encoder that moves: "
+                "leave out frozen_target, and give model_ema_start below 1"
+            )
         if self.predictor == "mlp" and self.masking == "drop":
             raise ValueError("predictor=mlp reads the tokens of all features, so it needs masking=zero")
         return self

@@ -16,7 +16,8 @@ class XGBoostConfig(Config):
     patience: Annotated[int, Field(ge=1)] = 50
     """Stop after this many rounds without a better validation score."""
     stop_on: Literal["metric", "loss"] = "loss"
-    """What early stopping watches on validation: error rate or RMSE, or the loss.
+    """What early stopping watches on validation: error rate, RMSE or what ``--metric`` names if XGBoost has it, or
+    the loss.
 
     Accuracy can stay the same for many rounds while the loss still falls, so training would end too early.
     """

@@ -18,7 +18,7 @@ FOUND = 3
 
 def audit(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILES...", help="CSV or JSON files, or folders of them; results folders.")
+        list[Path], typer.Argument(metavar="FILES...", help="CSV or JSON files, folders of them, or results folders.")
     ],
     mapping: Annotated[
         Path | None,

@@ -40,7 +40,9 @@ Numeric = Annotated[
 Drop = Annotated[str, typer.Option("--drop", metavar="A,B", help="Columns to leave out.")]
 Unlabelled = Annotated[
     str,
-    typer.Option("--unlabelled", metavar="FILE|drop", help="File with extra rows without a target; drop: use none."),
+    typer.Option(
+        "--unlabelled", metavar="FILE|drop", help="File with more rows, without a target; drop: use no unlabelled rows."
+    ),
 ]
 TaskOption = Annotated[str, typer.Option("--task", help="classification or regression, if the guess is wrong.")]
 

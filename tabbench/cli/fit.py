@@ -71,7 +71,14 @@ def fit(
         raise UsageError(f"--out {out} already has a pipeline, which is not overwritten; give another folder")
     if record is not None and (ssl or model):
         raise UsageError("give either a RECORD or --ssl, --model and --data")
+    if as_recorded and record is None:
+        raise UsageError("--as-recorded needs a RECORD")
     if record is not None:
+        chosen = {"--preset": preset != "standard", "--protocol": protocol != "frozen", "--set": settings,
+                  "--categorical": categorical, "--numeric": numeric, "--drop": drop, "--task": task,
+                  "--class-weights": class_weights, "--weights": weights}  # fmt: skip
+        for option in (option for option, given in chosen.items() if given):
+            raise UsageError(f"{option} goes with --ssl, --model and --data: with a RECORD, its own settings are used")
         made = _fit_record(record, results, data, plugin or [], device, offline, as_recorded)
     else:
         for name, value in (("ssl", ssl), ("model", model), ("data", data)):

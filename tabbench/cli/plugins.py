@@ -70,13 +70,23 @@ def check(
         typer.Option("--expect", metavar="CHECK=REASON", help="A check expected to fail, and why; repeatable."),
     ] = None,
     time_limit: Annotated[
-        float | None, typer.Option("--time-limit", metavar="S", min=1, help="Time limit per check, in seconds; 120.")
+        float | None,
+        typer.Option(
+            "--time-limit",
+            metavar="S",
+            min=1,
+            help="Time limit per check, in seconds.",
+            show_default="120; executors 300",
+        ),
     ] = None,
     known: Annotated[
         bool, typer.Option("--known", help="Instead, run a method or model on tables whose answer is known.")
     ] = False,
     model: Annotated[
-        str | None, typer.Option("--model", metavar="NAME", help="With --known, the model on top of a method; linear.")
+        str | None,
+        typer.Option(
+            "--model", metavar="NAME", help="With --known: the model on top of a method.", show_default="linear"
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON for programs.")] = False,
     plugin: PluginFiles = None,

@@ -59,7 +59,7 @@ def merge(
 def verify(
     folder: Folder = DEFAULT_RESULTS,
     replay: Annotated[int, typer.Option(min=0, metavar="K", help="Run K random results again and compare.")] = 0,
-    seed: Annotated[int, typer.Option(metavar="N", help="Which results --replay draws.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed that decides which results --replay draws.")] = 0,
     plugin: PluginFiles = None,
     offline: Annotated[bool, typer.Option("--offline", help="Do not use the network.")] = False,
     as_json: AsJson = False,
@@ -67,7 +67,7 @@ def verify(
     """Check a results folder: digests of all lines, copies and artefacts, types, contradictions.
 
     Artefacts are optional, so that records can be published alone. A record removed as a whole line leaves no trace.
-    Exit codes: 0 nothing found, 3 something is wrong.
+    Exit codes: 0 nothing found, 2 no results there, 3 something is wrong.
     """
     from tabbench.results.verify import choose_cells, verify_results
 

@@ -19,7 +19,8 @@ FAILED, INTERRUPTED = 3, 130
 def run(options: RunOptions) -> None:
     """Run all combinations of SSL methods, models and datasets. Stored results are not run again.
 
-    Exit codes: 0 all done, 1 the disk is full, 2 usage error, 3 some jobs failed or did not start, 130 interrupted.
+    Exit codes: 0 all done, 1 the disk is full or not writable, 2 usage error, 3 some jobs failed or did not start,
+    130 interrupted.
     """
     from tabbench.cli.table import show
     from tabbench.experiment.spec import read_experiment

@@ -30,7 +30,9 @@ class RunOptions:
     ] = None
     preset: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="quick, standard or paper.", show_default="quick for demo or < 1h"),
+        typer.Option(
+            metavar="NAME", help="quick, standard or paper.", show_default="quick for demo or --budget below 1h"
+        ),
     ] = None
     protocol: Annotated[
         str | None,
@@ -43,15 +45,17 @@ class RunOptions:
     validation_labels: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="Labelled validation rows: same (share, at least 32) or all.", show_default="same"
+            metavar="NAME",
+            help="Labelled validation rows: same (the same share, at least 32 rows) or all.",
+            show_default="same",
         ),
     ] = None
     probe: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Labels used to choose an encoder's weights: kept (the visible ones) or never.",
-            show_default="never if some labels are hidden",
+            help="Labels that may choose an encoder's weights: kept (those not hidden) or never (none).",
+            show_default="never if labels are hidden and --ssl-trials is 0",
         ),
     ] = None
     splits: Annotated[int | None, typer.Option(min=1, metavar="K", help="Number of data splits.")] = None
@@ -137,9 +141,9 @@ class RunOptions:
     ] = 2
     executor: Annotated[str, typer.Option(metavar="NAME", help="See: tabbench list executors.")] = "local"
     detach: Annotated[bool, typer.Option("--detach", help="Run in the background, or as a cluster job.")] = False
-    lock: Annotated[str, typer.Option(metavar="KIND", help="flock, or lease if the file system has no locks.")] = (
-        "flock"
-    )
+    lock: Annotated[
+        str, typer.Option(metavar="KIND", help="Kind of lock: flock, or lease if the file system has no locks.")
+    ] = "flock"
     results: ResultsFolder = DEFAULT_RESULTS
     plugin: PluginFiles = None
     offline: Annotated[bool, typer.Option("--offline", help="Do not use the network.")] = False

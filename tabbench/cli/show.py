@@ -40,7 +40,9 @@ def show(
     record = find_record(results, name)
     if record is None:
         if len(name) < SHORTEST and not set(name) - set("0123456789abcdef"):
-            raise UsageError(f"no plugin is called {name!r}; of a record's key, give at least {SHORTEST} characters")
+            raise UsageError(
+                f"no plugin is called {name!r}; for a record, give at least {SHORTEST} characters of its key"
+            )
         known = [entry.name for entry in registry.entries()]
         raise UsageError(f"{name!r} is neither a plugin nor a record in {results}.{did_you_mean(name, known)}")
     print(json.dumps(record.to_json(), indent=1), flush=True)

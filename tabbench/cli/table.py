@@ -60,7 +60,8 @@ def table(
     fidelity: Fidelity = None,
     any_budget: AnyBudget = False,
     against: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Published results to compare; see: tabbench list references.")
+        str | None,
+        typer.Option(metavar="NAME", help="Published results to compare with; see: tabbench list references."),
     ] = None,
     layout: Annotated[
         str, typer.Option("--format", metavar="NAME", help="terminal, markdown, latex, csv, json or html.")
@@ -141,7 +142,7 @@ def show(made: "Tabular", layout: str, by: "By | None" = None) -> None:
     if not made.rows and layout == "terminal":
         nothing = "no record can be shown" if make_grid(made).notes else "no records to show yet"
         if isinstance(made, GainTable) and made.units:
-            nothing = "no method to compare: there are only raw features, or no control"
+            nothing = "nothing to compare: every row is raw features, or no control was run"
         print(nothing, file=sys.stderr)
     text = format_table(made, layout, by)
     if text:

@@ -306,8 +306,8 @@ def _tell_the_target(columns: dict[str, pd.Series[Any]], target: pd.Series[Any])
     found = [name for name, column in columns.items() if _tells(column, target)]
     if not found:
         return []
-    verb = "determines" if len(found) == 1 else "each determine"
-    return [f"{these(found)} {verb} the target of every row: is it the answer in disguise?"]
+    verb, is_it = ("determines", "is it") if len(found) == 1 else ("each determine", "are they")
+    return [f"{these(found)} {verb} the target of every row: {is_it} the answer in disguise?"]
 
 
 def _tells(column: pd.Series[Any], target: pd.Series[Any]) -> bool:
@@ -339,8 +339,8 @@ def _tell_merged(columns: dict[str, pd.Series[Any]], dates: Collection[str]) -> 
             left = len(np.unique(values.astype(np.float32)))
         if left < KEPT_APART * len(values):
             notes.append(
-                f"{name!r} has {len(values):,} distinct values, of which the 32-bit numbers that models see keep "
-                f"{left:,} apart: subtract the smallest one"
+                f"{name!r} has {len(values):,} distinct values, but models see 32-bit numbers, which keep only "
+                f"{left:,} of them apart: subtract the smallest value"
             )
     return notes
 

@@ -151,8 +151,8 @@ def read_split_column(column: pd.Series[Any]) -> tuple[Indices, int]:
     if len(words) < 2 or len(words) > MANY_FOLDS or np.isnan(numbers).any():
         shown = ", ".join(repr(word[:20]) for word in sorted(words)[:4])
         raise DataError(
-            f"the split column {column.name!r} must hold train, validation and test, or 2 to {MANY_FOLDS} fold "
-            f"numbers; it holds {shown}{', ...' if len(words) > 4 else ''}"
+            f"the split column {column.name!r} must hold train, test and perhaps validation, or 2 to {MANY_FOLDS} "
+            f"fold numbers; it holds {shown}{', ...' if len(words) > 4 else ''}"
         )
     return np.argsort(np.argsort(numbers))[codes].astype(np.int64), len(words)
 

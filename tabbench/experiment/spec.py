@@ -112,8 +112,8 @@ class Spec(pydantic.BaseModel):
     transductive: bool = False
     """Let pretraining use unlabelled rows from the test side; recorded and flagged."""
     class_weights: Literal["", "balanced"] = ""
-    """``balanced``: in training every class counts the same. Scores are not weighted; tables with numbers as targets
-    are run without."""
+    """``balanced``: in training every class counts the same. Scores are not weighted. Regression tables are run without
+    it."""
     weights: str = ""
     """The column that holds the weights of training rows; it is not a feature. Scores are not weighted."""
     metric: str = ""

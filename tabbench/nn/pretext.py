@@ -296,7 +296,7 @@ class _Training:
         values: dict[str, float] = {name: float(value) / self.n_steps for name, value in self.sums.items()}
         if not math.isfinite(values["loss"]):
             raise TabbenchError(
-                f"training diverged: its loss is {values['loss']} in epoch {progress.epoch + 1}; lower lr"
+                f"training diverged: its loss is {values['loss']} in epoch {progress.epoch + 1}; try a lower lr"
             )
         values |= self.hooks.after_epoch((progress.epoch + 1) * self.n_steps, plan.epochs * self.n_steps)
         if self.validation is not None:
@@ -364,7 +364,9 @@ class _Training:
         idle = progress.epoch - progress.lowest_epoch
         progress.finished = progress.finished or (patience is not None and idle >= patience)
         if progress.lowest is None and (progress.finished or progress.epoch == self.plan.epochs):
-            raise TabbenchError(f"training diverged: no finite validation loss in {progress.epoch} epochs; lower lr")
+            raise TabbenchError(
+                f"training diverged: no finite validation loss in {progress.epoch} epochs; try a lower lr"
+            )
 
     def _probe(self) -> float:
         assert self.context.probe is not None

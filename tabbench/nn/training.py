@@ -288,7 +288,9 @@ def train_network(
             if epoch - history.best_epoch >= config.patience:
                 break
     if best is None:
-        raise TabbenchError(f"training diverged: no finite validation loss in {history.n_epochs} epochs; lower lr")
+        raise TabbenchError(
+            f"training diverged: no finite validation loss in {history.n_epochs} epochs; try a lower lr"
+        )
     network.load_state_dict(weights)
     return history
 

@@ -112,9 +112,11 @@ class Replay:
         for role, stored in (self.record.plugins or {}).items():
             now = planned[role]
             if now.revision != stored.revision:
+                other = stored.version != now.version
+                remedy = f"; install {stored.distribution} {stored.version} to replay it" if other else ""
                 raise UsageError(
-                    f"the {role} plugin of {now.distribution} is at revision {now.revision}, "
-                    f"the record was made with {stored.revision}: results may differ on purpose"
+                    f"the {role} plugin of {now.distribution} is at revision {now.revision}, but the record was made "
+                    f"with revision {stored.revision}: results are expected to differ{remedy}"
                 )
 
 
@@ -177,7 +179,7 @@ def _check_files(record: Record, files: tuple[Path, ...]) -> None:
             continue
         made = f"the {role} plugin of the record was the file {origin.distribution} at revision {origin.revision}"
         if not given:
-            raise UsageError(f"{made}: a record never decides what is run, so give the file with --plugin FILE")
+            raise UsageError(f"{made}: a record never decides which code runs, so give the file with --plugin FILE")
         others = ", ".join(f"{path} is at {revision}" for revision, path in given.items())
         raise UsageError(f"{made}, and {others}: give the file as it was then")
 

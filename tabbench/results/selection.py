@@ -273,7 +273,7 @@ def _other_table(
     if budget is not None and budget_of(record) != budget:
         return f"another budget: {describe_budget(budget_of(record))} (--any-budget)"
     if record["data_key"] != data_keys[record["data"]]:
-        return f"older content of {record['data']}"
+        return f"made with older content of {record['data']}"
     return ""
 
 

@@ -81,7 +81,7 @@ def write_site(site: Leaderboard, folder: Path) -> None:
     """
     mark = folder / MARK
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise UsageError(f"--out {folder}: this is not a folder")
+        raise UsageError(f"--out {folder} is a {'link' if folder.is_symlink() else 'file'}; give a folder")
     if folder.is_dir() and any(folder.iterdir()) and not mark.is_file():
         raise UsageError(f"--out {folder} holds something else; give a new folder")
     try:
@@ -139,7 +139,9 @@ def _index(
         for name, path in links["method"].items()
     )
     sets = "".join(f'<li><a href="{escape(path)}">{escape(name)}</a></li>' for name, path in links["data"].items())
-    sources = "".join(f"<li>{escape(folder.name)}: {count} records</li>" for folder, count in merged.added.items())
+    sources = "".join(
+        f"<li>{escape(folder.name)}: {count} record{'s' * (count != 1)}</li>" for folder, count in merged.added.items()
+    )
     refused = "".join(f"<li>{escape(reason)}</li>" for reason in merged.refused[:50])
     problems = f"<p>Refused:</p><ul>{refused}</ul>"
     body = (
@@ -226,7 +228,8 @@ def data_facts(table: ScoreTable, name: str) -> str:
 def _method_page(name: str, selection: Selection, card: str) -> str:
     table = tabulate_records(selection, "rank", ci=True)
     verdict = make_verdict(table, gains_of(selection))
-    told = "".join(f"<li>{escape(text)}</li>" for text in [*verdict.sentences[1:], *verdict.more])
+    own = verdict.sentences[1:] if len(table.rows) > 1 else verdict.sentences  # without the one on the best row
+    told = "".join(f"<li>{escape(text)}</li>" for text in [*own, *verdict.more])
     body = (
         f'<h1>{escape(name)}</h1>{card}<ul class="verdict">{told}</ul>'
         + section("table", "All rows", board_section(f"Rows of {name}", table) + notes_section(table.data_notes))

@@ -76,7 +76,7 @@ class PlainDisplay:
         self.say(f"left out: {why}")
 
     def retried(self, step: Step, outcome: Outcome) -> None:
-        self.say(f"{outcome.status}, restarted: {step.label}: {outcome.error}")
+        self.say(f"{outcome.status.replace('_', ' ')}, restarted: {step.label}: {outcome.error}")
 
     def end(self) -> None:
         pass
@@ -100,11 +100,12 @@ class PlainDisplay:
             parts.append(f"{len(summary.left_out)} left out by the budget; run the same command to resume")
         self.say(", ".join(parts))
         for error in dict.fromkeys(outcome.error for _, outcome in summary.failures):
-            names = [step.label for step, outcome in summary.failures if outcome.error == error]
-            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-            self.say(f"failed: {names[0]}{more}: {error}")
-            key = next((step.key for step, outcome in summary.failures if outcome.error == error), "")
-            self.say(f"  the traceback: tabbench show {key[:8]}{where}")
+            hit = [(step, outcome) for step, outcome in summary.failures if outcome.error == error]
+            step, outcome = hit[0]
+            more = f" and {len(hit) - 1} more" if len(hit) > 1 else ""
+            self.say(f"failed: {step.label}{more}: {error}")
+            what = "the traceback" if outcome.traceback else "the record"  # a killed job has no traceback
+            self.say(f"  {what}: tabbench show {step.key[:8]}{where}")
         if summary.interrupted:
             self.say("interrupted; run the same command to resume")
 

@@ -27,7 +27,9 @@ def refuse_unused(names: Iterable[str], entry: Entry, registry: Registry) -> Non
     """Refuse a setting given for an executor that is not used: it would have no effect."""
     for name in names:
         if name.lower() != entry.name and name.lower() in registry.names("executor"):
-            raise UsageError(f"--set {name}: this run uses --executor {entry.name}")
+            raise UsageError(
+                f"--set {name}: this run uses --executor {entry.name}; add --executor {name}, or leave it out"
+            )
 
 
 def make_config(registry: Registry, entry: Entry, settings: Settings) -> Config:

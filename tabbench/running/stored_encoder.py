@@ -46,7 +46,7 @@ def check_encoder(folder: Path, entry: Entry, registry: Registry) -> None:
         return
     if owner != entry.name:
         what = f"a {owner} encoder" if owner else f"an encoder of {stored}"
-        remedy = f"say --ssl {owner}" if owner else "name the plugin that it belongs to"
+        remedy = f"give --ssl {owner}" if owner else "name the plugin that it belongs to"
         raise UsageError(f"{folder} holds {what}, not one of {entry.name}: {remedy}")
 
 

@@ -16,7 +16,7 @@ from tabbench.config import Settings
 from tabbench.errors import UsageError
 from tabbench.experiment.controls import NONE, UNTRAINED
 from tabbench.experiment.spec import Entries
-from tabbench.registry import Entry, Registry, make_registry
+from tabbench.registry import DISABLED_VARIABLE, Entry, Registry, make_registry
 from tabbench.results.gains import gains_of
 from tabbench.results.selection import Selection, select_records
 from tabbench.results.statistics import Interval
@@ -72,7 +72,7 @@ def check_known(
         )
     tables = known_tables(registry)
     if not tables:
-        raise UsageError("no installed dataset has a known answer: install tabbench_known")
+        raise UsageError(f"no dataset with a known answer is available: does {DISABLED_VARIABLE} name 'known'?")
     verdicts = []
     with tempfile.TemporaryDirectory(prefix="tabbench-known-") as folder:
         for table, answer in tables.items():
@@ -106,7 +106,7 @@ def _find(registry: Registry, name: str, kind: str | None) -> Entry:
     kinds = [kind] if kind else ["ssl", "model"]
     both = [each for each in kinds if name.lower() in registry.names(each)]
     if len(both) > 1:
-        raise UsageError(f"{name!r} is an SSL method and a model: say --kind ssl or --kind model")
+        raise UsageError(f"{name!r} is an SSL method and a model: give --kind ssl or --kind model")
     return registry.find(both[0] if both else kinds[0], name)
 
 

@@ -106,7 +106,7 @@ def check_name(name: str, kind: str, registry: Registry) -> None:
 def write_package(files: dict[str, str], folder: Path) -> None:
     """Write the files into a folder that must not be there yet."""
     if folder.exists():
-        raise UsageError(f"{folder} already exists and is not overwritten; remove it, or choose another by --into")
+        raise UsageError(f"{folder} already exists and is not overwritten; remove it, or choose another with --into")
     try:
         for path, text in files.items():
             target = folder / path

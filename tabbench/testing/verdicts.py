@@ -109,7 +109,8 @@ class CheckResult:
 
 
 def checks_for(kind: str) -> list[Check]:
-    """The checks of a kind of plugin: ssl, joint_representation, joint_predictions, model, data or executor."""
+    """The checks of a kind of plugin: ssl, joint_representation, joint_predictions, model, data, scheme, executor or
+    reference."""
     if kind not in CHECKS:
         raise unknown("kind of plugin", kind, CHECKS)
     return [Check(function) for function in CHECKS[kind]]
@@ -129,11 +130,11 @@ def check_plugin(
 
     Args:
         plugin: a class, or the name of a registered plugin.
-        kind: ssl, model or data, where a name is registered as more than one.
+        kind: such as ssl or model, where a name is registered as more than one.
         settings: settings that make the checks fast, on top of the preset ``check`` or ``quick``.
         expected_failures: names of checks that fail, each with its reason.
         files: unpublished plugins to register (``--plugin FILE``).
-        time_limit: time limit per check in seconds; two minutes by default.
+        time_limit: time limit per check in seconds; by default two minutes, for executors five.
         on_verdict: receives each verdict as soon as it is known.
     """
     subject = find_subject(plugin, kind=kind, settings=settings, files=files)

@@ -128,10 +128,10 @@ def test_dates_and_large_numbers_that_32_bits_do_not_keep_apart_are_told() -> No
     seconds = 1_577_836_800 + 10 * np.arange(N)
     days = seconds / 86_400
     frame = make_frame(time=seconds, when=days, ratio=0.5 + days, day=18_000 + np.arange(N) / 24)
-    words = "distinct values, of which the 32-bit numbers that models see keep"
+    words = "distinct values, but models see 32-bit numbers, which keep only"
     assert clean(load(frame, dates=("when", "day"))).notes == (
-        f"'time' has 40 {words} 4 apart: subtract the smallest one",
-        f"'when' has 40 {words} 3 apart: subtract the smallest one",
+        f"'time' has 40 {words} 4 of them apart: subtract the smallest value",
+        f"'when' has 40 {words} 3 of them apart: subtract the smallest value",
     )
     assert clean(load(frame, dates=("when", "day")), as_published=True).notes == ()
 
@@ -142,7 +142,7 @@ def test_a_column_that_tells_the_target_is_named() -> None:
     price = np.random.default_rng(0).normal(size=N)
     frame = pd.DataFrame({"x": price**2, "euros": 1.1 * price - 3, "cents": -100 * price, "y": price})
     told = clean(load(frame, task="regression")).notes
-    assert told == ("'euros', 'cents' each determine the target of every row: is it the answer in disguise?",)
+    assert told == ("'euros', 'cents' each determine the target of every row: are they the answer in disguise?",)
 
 
 def test_values_that_single_rows_have_tell_nothing() -> None:

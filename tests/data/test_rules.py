@@ -126,10 +126,10 @@ def test_a_column_of_words_is_one_split_and_a_column_of_numbers_is_folds() -> No
         (["train", "validation"] * 100, "the split column 'part' has no row with 'test'"),
         (
             ["train", "other"] * 100,
-            "must hold train, validation and test, or 2 to 100 fold numbers; it holds 'other', 'tr",
+            "must hold train, test and perhaps validation, or 2 to 100 fold numbers; it holds 'other', 'tr",
         ),
-        ([1] * 200, "must hold train, validation and test"),
-        (list(range(200)), "must hold train, validation and test"),
+        ([1] * 200, "must hold train, test and perhaps validation"),
+        (list(range(200)), "must hold train, test and perhaps validation"),
     ],
 )
 def test_other_split_columns_are_refused(values: list[Any], message: str) -> None:

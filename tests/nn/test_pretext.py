@@ -234,7 +234,7 @@ def test_a_deadline_ends_the_training_within_an_epoch() -> None:
 
 def test_a_training_that_diverges_says_so_at_once() -> None:
     point = Point()
-    with pytest.raises(TabbenchError, match="diverged: its loss is (inf|nan) in epoch 1; lower lr"):
+    with pytest.raises(TabbenchError, match="diverged: its loss is (inf|nan) in epoch 1; try a lower lr"):
         walk(point, n_rows=40, lr=1e30)
 
 

@@ -481,7 +481,7 @@ def test_no_rows_are_encoded_as_no_rows() -> None:
 
 
 def test_a_training_that_diverges_ends_with_a_sentence() -> None:
-    with pytest.raises(TabbenchError, match="diverged: its loss is nan in epoch 1; lower lr"):
+    with pytest.raises(TabbenchError, match="diverged: its loss is nan in epoch 1; try a lower lr"):
         pretrained(exp_lr=1e30)
 
 

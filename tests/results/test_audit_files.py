@@ -195,12 +195,12 @@ def test_several_columns_can_make_a_setting() -> None:
         ("[columns]\ntest = 3", "map.toml: columns.test = 3: write the name of a column, such as test = \"name\""),
         ("[constants]\nmetric = []", "map.toml: constants.metric = []: write a name or a number"),
         ("path = 3", "map.toml: path = 3: write it as text"),
-        ("path = '{dataset}/{dataset}'", "map.toml: path = '{dataset}/{dataset}': an entry is there twice"),
+        ("path = '{dataset}/{dataset}'", "map.toml: path = '{dataset}/{dataset}': an entry appears twice"),
         ("path = '{data}.csv'", "map.toml: Unknown entry of path 'data'. Did you mean: dataset?"),
         ("test = ", "map.toml is not a TOML file: "),
         ("[columns]\nmethod = 'objektive'", "method = 'objektive' in the mapping: no row has it. Did you mean: "
                                             "objective?"),
-        ("path = '{dataset}.json'", "path in the mapping: no file matches, for example runs.csv"),
+        ("path = '{dataset}.json'", "path in the mapping: it matches no file, not even runs.csv"),
     ],
 )  # fmt: skip
 def test_a_wrong_mapping_is_refused_in_one_line(mapping: str, message: str) -> None:
@@ -222,7 +222,7 @@ def test_a_folder_is_searched_and_what_has_no_score_is_told() -> None:
     found = audit_files([Path("release")])
     assert (found.files, found.runs) == (1, 1)
     assert found.left_out == (
-        "1 row(s) without a score that is a number",
+        "1 row(s) without a numeric score",
         "1 file(s) without a run, such as config.json",
         "1 file(s) that cannot be read, such as broken.json: not JSON (Expecting property name enclosed in double "
         "quotes: line 1 column 2 (char 1))",
@@ -274,7 +274,7 @@ def test_of_own_results_failures_flags_and_seeds_that_change_nothing_are_left_ou
     found = audit_files([Path("results")])
     assert (found.runs, found.findings) == (3, ())
     assert found.left_out == (
-        "2 row(s) that failed or are flagged, as in tables",
+        "2 row(s) that failed or are flagged; tables leave them out too",
         "3 row(s) with the same predictions as another seed",
     )
 
@@ -290,7 +290,7 @@ def test_of_own_results_an_untrained_encoder_that_a_method_kept_is_no_filled_cel
     write("results/records/one.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     found = audit_files([Path("results")])
     assert (found.runs, found.findings) == (6, ())
-    assert found.left_out == ("6 row(s) of an untrained encoder that another method has kept as it is",)
+    assert found.left_out == ("6 row(s) of an untrained encoder that another method kept unchanged",)
 
 
 def test_of_own_results_copies_under_the_name_of_another_method_look_filled() -> None:

@@ -175,7 +175,7 @@ def test_ranks_compare_equal_budgets_unless_told_otherwise(tmp_path: Path) -> No
 def test_two_contents_under_one_name_are_not_mixed(tmp_path: Path) -> None:
     table = make(tmp_path, [{"ssl": "a", "data_key": "old", "seed": 1}, {"ssl": "a", "data_key": "new", "score": 0.7}])
     assert row(table, "a").cells["wine"].values == [0.7]
-    assert table.left_out == [{"reason": "older content of wine", "records": 1}]
+    assert table.left_out == [{"reason": "made with older content of wine", "records": 1}]
 
 
 def test_the_newest_record_of_a_place_counts(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_the_promised_json_shape(tmp_path: Path) -> None:
 def test_the_other_content_of_a_name_is_counted_among_what_is_left_out(tmp_path: Path) -> None:
     table = make(tmp_path, [{"data_key": "old", "score": 0.9, "time": 1.0}, {"data_key": "new", "time": 2.0}])
     assert row(table, "none").cells["wine"].n == 1
-    assert [item["reason"] for item in table.left_out] == ["older content of wine"]
+    assert [item["reason"] for item in table.left_out] == ["made with older content of wine"]
 
 
 def test_the_same_content_goes_by_the_name_that_the_user_gave(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ CHECKS = (
         "too few distinct values over seeds",
         "runs",
         "Runs repeat the scores of other seeds more often than rounding explains: runs were copied or seeds used "
-        "twice, so there are fewer runs than it seems, and the spread is not that of independent ones.",
+        "twice. So there are fewer runs than it seems, and their spread is not that of independent runs.",
         few_distinct_values,
     ),
     Tripwire(
@@ -74,10 +74,10 @@ CHECKS = (
     ),
     Tripwire(
         "filled-cells",
-        "cells that look filled",
+        "cells that look filled in",
         "cells",
         "Different methods or datasets do not give the same numbers this often, and no model scores below 0: missing "
-        "cells were filled, or results copied under another name.",
+        "cells were filled in, or results copied under another name.",
         filled_cells,
     ),
     Tripwire(

@@ -19,8 +19,8 @@ Row = tuple[str, Mapping[str, Any]]
 """The place of a row, and its content."""
 CONTROL = untrained("")
 """How the names of untrained encoders begin."""
-NO_NUMBER = "without a score that is a number"
-NO_DATASET = "without the name of a dataset"
+NO_NUMBER = "without a numeric score"
+NO_DATASET = "without a dataset name"
 SHOWN_NAMES = 12
 """Columns that an error lists."""
 SHOWN_TEXT = 40
@@ -95,7 +95,7 @@ class Collection:
             if row.get("kind") == "trial":
                 continue
             if row.get("status") != "ok" or row.get("flags"):
-                self.dropped["that failed or are flagged, as in tables"] += 1
+                self.dropped["that failed or are flagged; tables leave them out too"] += 1
                 continue
             run = make_run(where, row, RECORDS, {})
             if run is None:
@@ -119,7 +119,7 @@ class Collection:
         for key, run in found.items():
             proof = proofs.get(key)
             if run.method.startswith(CONTROL) and proof is not None and proof in seen:
-                self.dropped["of an untrained encoder that another method has kept as it is"] += 1
+                self.dropped["of an untrained encoder that another method kept unchanged"] += 1
             else:
                 seen.add(proof)
                 kept.append(run)
@@ -149,7 +149,7 @@ class Collection:
                 place = self.mapping.columns[entry][0]
                 raise UsageError(f"{entry} = {place!r} in the mapping: no row has it.{did_you_mean(place, self.names)}")
         if self.mapping.path is not None and "path" not in self.mapped:
-            raise UsageError(f"path in the mapping: no file matches, for example {self.example}")
+            raise UsageError(f"path in the mapping: it matches no file, not even {self.example}")
 
     def _why_nothing(self) -> str:
         if self.unread:

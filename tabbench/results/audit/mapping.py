@@ -137,7 +137,7 @@ def _compile(pattern: str) -> re.Pattern[str]:
     names = [part[1:-1] for part in parts if part.startswith("{")]
     _refuse_unknown("entry of path", dict.fromkeys(names), NAMES)
     if len(set(names)) < len(names):
-        raise UsageError(f"path = {pattern!r}: an entry is there twice")
+        raise UsageError(f"path = {pattern!r}: an entry appears twice")
     written = [
         f"(?P<{part[1:-1]}>[^/]+?)" if part.startswith("{") else "[^/]*" if part == "*" else re.escape(part)
         for part in parts

@@ -42,8 +42,11 @@ def _gains_along(made: GainTable, by: By) -> Grid:
             summaries = [NO_GAINS if row is None else row.over(control) for row in rows]
             if any(summary != NO_GAINS for summary in summaries):
                 lines.append([Text(text) for text in [*line.names, control, *map(_summary_text, summaries)]])
-    notes = [f"fidelity {made.fidelity}; on how many datasets it helps / hurts / is not shown, and the mean gain in "
-             "percent of the error; paired differences, 95 % intervals over splits."] if lines else []  # fmt: skip
+    about = (
+        f"fidelity {made.fidelity}; on how many datasets it helps / hurts / is not shown to do either, and the mean "
+        "gain in percent of the error; paired differences, 95 % intervals over splits."
+    )
+    notes = [about] if lines else []
     notes += axis.settings_notes() + _other_notes(made)
     return Grid([*axis.titles, "gain over", *axis.values], lines, notes, len(axis.titles) + 1, frozenset(rules))
 

@@ -36,10 +36,10 @@ MORE = ["preset", "rows_limit", "threads", "probe", "task", "config", "plugins",
         "diagnostics", "traceback", "study", "number", "value"]  # fmt: skip
 """Columns that a page needs in addition to those of a table."""
 CHARTS = {
-    "scores": ("Scores", "Means with 95 % intervals over splits, cut at the ends of the metric's range. No whisker: "
-               "one split."),
-    "gains": ("What self-supervision adds", "Paired differences, split by split, to raw features and to the same "
-              "encoder without training."),
+    "scores": ("Scores", "Means with 95 % intervals over splits, cut at the ends of the metric's range. A row without "
+               "a whisker has one split."),
+    "gains": ("What self-supervision adds", "Differences from raw features, and from the same encoder without "
+              "training, paired by split."),
     "labels": ("Few labels", "Scores by number of labels. Whiskers: 95 % intervals over splits, cut at the frame."),
     "difference": ("Which rows differ", "Average ranks, ratings and distances to the best row over datasets; with ten "
                    "datasets or more, a test."),

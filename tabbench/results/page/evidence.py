@@ -66,7 +66,8 @@ def failures_section(failed: Records, table: ScoreTable) -> str:
         parts.append(f"<details><summary><b>{escape(reason)}</b> ({count})</summary>{body}</details>")
     if len(groups) > FAILURES:
         parts.append(f"<p>{len(groups) - FAILURES} more kinds of failures are not shown.</p>")
-    others = [f"{item['records']} records: {item['reason']}" for item in table.left_out if "records" in item]
+    hidden = [(item["records"], item["reason"]) for item in table.left_out if "records" in item]
+    others = [f"{number} record{'s' * (number != 1)}: {reason}" for number, reason in hidden]
     others += [f"skipped: {text}" for text in skipped_pairs(table.left_out)]
     if others:
         parts.append("<ul>" + "".join(f"<li>{escape(text)}</li>" for text in others) + "</ul>")

@@ -57,7 +57,10 @@ def _features(one: InspectionShape) -> str:
     first = next(iter(measures.values()))
     order = sorted(range(len(told["names"])), key=lambda j: -(first[j] or 0.0))
     lines = [[told["names"][j], *(f"{scores[j] or 0.0:.4g}" for scores in measures.values())] for j in order]
-    lead = "Scores of each feature by several measures; higher is more. Their agreement is the matrix above."
+    lead = (
+        "Scores of each feature by several measures; higher means more important. "
+        "The matrix above shows how far they agree."
+    )
     return section("features", "Features", table_of(["feature", *measures], lines, "Features"), lead)
 
 

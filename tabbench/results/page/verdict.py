@@ -14,7 +14,7 @@ from tabbench.results.gains import GainRow, GainTable
 from tabbench.results.page.views import group_title, is_control
 from tabbench.results.record_lines import ALL_LABELS, FROZEN, RAW
 from tabbench.results.row_settings import SharedSettings, split_settings
-from tabbench.results.score_table import LOWER_IS_BETTER, Row, ScoreTable
+from tabbench.results.score_table import FEW_TEST_ROWS, LOWER_IS_BETTER, Row, ScoreTable
 from tabbench.results.statistics import Gain, summarise_gains
 
 SHOWN = 3
@@ -288,7 +288,7 @@ def _explained(cells: Sequence[tuple[GainRow, str, Gain]], gains: GainTable) -> 
         return "; its untrained encoder explains none of the gain"
     if share >= 1:
         # Over several models or tables this hides where training did help.
-        where = "" if len(trained) == 1 else "in the median " if len(tables) > 1 else "on average "
+        where = "" if len(trained) == 1 else "at the median, " if len(tables) > 1 else "on average, "
         return f"; {where}its untrained encoder does at least as well"
     return f"; its untrained encoder explains {100 * share:.0f} % of the gain"
 
@@ -305,7 +305,7 @@ def _limits(table: ScoreTable, methods: list[GainRow]) -> list[str]:
     small = [name for name in table.datasets if table.has_few_test_rows(name)]
     if small:
         names = ", ".join(small[:3]) + (" and others" if len(small) > 3 else "")
-        sentences.append(f"Fewer than 50 test rows on {names}: scores there are coarse.")
+        sentences.append(f"Fewer than {FEW_TEST_ROWS} test rows on {names}: a single row changes those scores a lot.")
     if methods and not any(is_control(row.ssl) and row.protocol != "raw" for row in table.rows):
         sentences.append("Untrained encoders were not run, so it is unclear how much of a gain is due to training.")
     return sentences
