@@ -85,6 +85,9 @@ def table(
 
         if against is not None:
             raise UsageError("--metric gain cannot be combined with --against")
+        for option, changed in (("ties", ties != "min"), ("missing", missing != "last"), ("common", common != "all")):
+            if changed:
+                raise UsageError(f"--{option} cannot be combined with --metric gain, which compares pairs of rows")
         gains = tabulate_gains(store, fidelity=fidelity, any_budget=any_budget, where=where)
         show(gains, layout, cast("By | None", by))
         return

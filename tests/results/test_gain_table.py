@@ -91,6 +91,14 @@ def test_the_promised_json_shape(tmp_path: Path) -> None:
     assert row["cells"]["wine"]["to_untrained"] is None
 
 
+@pytest.mark.parametrize("given", [("--ties", "average"), ("--missing", "skip"), ("--common", "none")])
+def test_options_of_ranks_are_refused(tmp_path: Path, given: tuple[str, str]) -> None:
+    write_records(tmp_path, scores("a", [0.8, 0.9]))
+    done = tabbench("table", "--metric", "gain", *given, "--results", tmp_path)
+    told = f"tabbench: {given[0]} cannot be combined with --metric gain, which compares pairs of rows\n"
+    assert (done.returncode, done.stderr) == (2, told)
+
+
 def test_along_an_axis_gains_are_counted_over_datasets(tmp_path: Path) -> None:
     def on(data: str, model: str, gain: float, noise: float) -> list[dict[str, Any]]:
         fields = {"data": data, "model": model}
