@@ -1,4 +1,4 @@
-"""Typed settings of plugins, with each field's search range beside it.
+"""Typed settings of plugins, with each field's search range next to it.
 
     class Config(tabbench.Config):
         lr: Annotated[float, Float(1e-5, 1e-3, log=True)] = 3e-4

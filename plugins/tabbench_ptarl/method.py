@@ -167,7 +167,7 @@ class Part:
     target: torch.Tensor
 
 
-# The three terms beside the task's loss.
+# The three terms besides the task's loss.
 
 
 def projection_loss(

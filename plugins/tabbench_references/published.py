@@ -1,4 +1,4 @@
-"""Published figures from CSV files, with caveats from TOML files beside them."""
+"""Published figures from CSV files, with caveats from TOML files next to them."""
 
 import csv
 import tomllib

@@ -391,7 +391,7 @@ def _doubts(features: pd.DataFrame, categorical: Sequence[str]) -> list[str]:
             elif len(distinct) > 10 and numbers.isna().any() and distinct.str.fullmatch(NUMBER_LIKE).all():
                 examples = [distinct[numbers.isna()].iloc[0]]
                 odd = distinct[~distinct.str.fullmatch(DECIMAL_COMMA)]
-                if 0 < len(odd) < len(distinct):  # 0.512 beside 0,5: what does a point mean?
+                if 0 < len(odd) < len(distinct):  # 0.512 next to 0,5: what does a point mean?
                     examples.append(odd.iloc[0])
                 told = " and ".join(map(repr, dict.fromkeys(examples)))
                 dirty.append(f"{name!r} is text, though it looks like numbers: {told}")

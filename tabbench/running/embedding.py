@@ -33,13 +33,13 @@ NOTATIONS = ("month_first", "decimal_commas", "thousands")
 
 
 def save_reading(folder: Path, reading: Reading) -> None:
-    """Keep what dates and commas mean beside an encoder, so that they mean the same in other files."""
+    """Keep what dates and commas mean with an encoder, so that they mean the same in other files."""
     about = {name: list(getattr(reading, name)) for name in NOTATIONS}
     (folder / READING).write_text(json.dumps(about, indent=1), encoding="utf-8")
 
 
 def load_reading(folder: Path, schema: Schema) -> Reading:
-    """How to read rows for the encoder in ``folder``; those of benchmarks have no such file beside them.
+    """How to read rows for the encoder in ``folder``; those of benchmarks have no such file.
 
     Raises:
         UsageError: the file is damaged.

@@ -20,7 +20,7 @@ FAR = 1000.0
 UNITLESS = frozenset({"log_loss", "brier", "ece"})
 """Losses of probabilities: no unit of the data is in them, and on an easy dataset one is a thousand times another."""
 SAME_SIZE = 3.0
-"""A share that would be below the percentages beside it by more than this factor is no share: a method failed."""
+"""A share that would be below the percentages around it by more than this factor is no share: a method failed."""
 STEADY = 0.2
 """A method whose runs differ by a smaller share than this has not diverged."""
 ANOTHER_SPREAD = 1.1
