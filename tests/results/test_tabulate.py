@@ -18,6 +18,8 @@ from tabbench.results.selection import Filters
 from tabbench.results.store import Store
 from tabbench.results.tabulate import scores_of, tabulate
 
+RMSE = {"data": "ca", "metric": "rmse"}
+
 
 def make(tmp_path: Path, records: list[dict[str, Any]], **options: Any) -> ScoreTable:
     return tabulate(write_records(tmp_path, records), **options)
@@ -311,9 +313,22 @@ def test_an_axis_can_be_set_side_by_side(tmp_path: Path) -> None:
         {"ssl": "a", "model": "mlp", "score": 0.8}, {"ssl": "a", "model": "linear", "score": 0.7},
         {"ssl": "none", "model": "mlp", "score": 0.6},
     ], metric="score")  # fmt: skip
-    assert score_grid(table, "model").headers == ["SSL", "wine linear\n(accuracy)", "wine mlp\n(accuracy)"]
+    assert score_grid(table, "model").headers == ["SSL", "linear", "mlp"]
+    told = "fidelity quick; not tuned; 1 record per cell."
+    assert score_grid(table, "model").notes[0] == f"wine (accuracy): {told}", "one dataset is named once"
+    assert score_grid(table).notes[0] == told
     assert texts(table, by="model") == [["a", "0.700", "0.800"], ["none", "", "0.600"]]
     assert texts(table, by="ssl") == [["mlp", "0.800", "0.600"], ["linear", "0.700", ""]]
+
+
+def test_with_an_axis_side_by_side_columns_name_their_dataset_and_its_unit(tmp_path: Path) -> None:
+    records = [{"ssl": "a", "model": model, **on} for model in ("mlp", "linear") for on in ({}, RMSE)]
+    few = {"train": 10, "validation": 9, "test": 9}
+    wine, ca = "wine {}\n(accuracy)", "ca {}\n(rmse)"
+    columns = [form.format(model) for model in ("linear", "mlp") for form in (ca, wine)]
+    assert score_grid(make(tmp_path, records, metric="score"), "model").headers == ["SSL", *columns]
+    alone = make(tmp_path / "alone", [{"ssl": "a", "counts": few}], metric="score")
+    assert score_grid(alone, "model").notes[0].startswith("wine (accuracy) †: fidelity quick;")
 
 
 def test_with_an_axis_side_by_side_the_best_method_of_each_model_is_marked(tmp_path: Path) -> None:
@@ -334,7 +349,7 @@ def test_with_an_axis_side_by_side_the_best_method_of_each_model_is_marked(tmp_p
     assert places("model") == places("ssl") == apart, "a model with other settings is another model"
     grid = score_grid(table, "model")
     names = ["linear [linear.lr=1]", "linear [linear.lr=2]", "mlp"]
-    assert grid.headers == ["SSL", *(f"wine {name}\n(accuracy)" for name in names)], "what all rows share is left out"
+    assert grid.headers == ["SSL", *names], "what all rows share is left out"
     assert [line[0].text for line in grid.lines] == ["none", "a"]
     assert grid.notes[1:] == ["All rows of a: dim=8.", "Bold: the best SSL method with each model on each dataset."]
 
@@ -346,8 +361,7 @@ def test_labels_side_by_side_come_with_their_worth_in_raw_labels(tmp_path: Path)
     for record in records:
         record["counts"] = {"train": 10 * int(record["labels"][:-1])}
     table = make(tmp_path, records, metric="score")
-    headers = ["SSL", "model", "protocol", *(f"wine {share}%\n(accuracy)" for share, _ in raw)]
-    assert score_grid(table, "labels").headers == headers
+    assert score_grid(table, "labels").headers == ["SSL", "model", "protocol", "1%", "10%", "100%"]
     # The budgets are 10, 100 and 1000 labels. Half way from 10 to 100 on the logarithmic scale: the root of 1000.
     assert texts(table, by="labels")[0] == ["a", "mlp", "frozen", "0.600 [≈ 32]", "", "0.950 [> all]"]
 

@@ -19,14 +19,16 @@ def score_grid(made: ScoreTable, by: By | None = None) -> Grid:
 
     Args:
         made: the table.
-        by: an axis to show as columns: each dataset then has one column per value of it.
+        by: an axis to show as columns: each dataset then has one column per value of it. A single dataset is named
+            below the table instead of in each column.
     """
     axis = Axis(made.rows, by)
     columns = [(value, name) for value in axis.values for name in _datasets(made, axis, value)]
     ranked = made.metric == "rank"
+    is_alone = by is not None and len(made.datasets) == 1
     headers = [*axis.titles]
     for value in axis.values:
-        headers += [_header(made, name, value if by else "") for each, name in columns if each == value]
+        headers += [value if is_alone else _header(made, name, value) for each, name in columns if each == value]
         if ranked:
             headers.append(f"average rank\n{value}" if by else "average rank")
     equal = equivalents(made) if by == "labels" else {}
@@ -42,6 +44,8 @@ def score_grid(made: ScoreTable, by: By | None = None) -> Grid:
                 cells.append(Text(_average(row)))
         body.append(cells)
     notes = score_notes(made, settings=axis.settings_notes())
+    if is_alone:
+        notes[0] = f"{_header(made, made.datasets[0], '')}: {notes[0]}".replace("\n", " ")
     if _is_cut(made):
         notes.append("Intervals end where the metric's range does.")
     if by in ("ssl", "model") and places:
