@@ -7,6 +7,7 @@ import pytest
 from made_records import scores, write_records
 
 from tabbench.errors import UsageError
+from tabbench.results.formats import format_table
 from tabbench.results.formats.axes import By
 from tabbench.results.formats.layouts import column_blocks
 from tabbench.results.formats.notes import left_out_notes, score_notes
@@ -351,7 +352,12 @@ def test_with_an_axis_side_by_side_the_best_method_of_each_model_is_marked(tmp_p
     names = ["linear [linear.lr=1]", "linear [linear.lr=2]", "mlp"]
     assert grid.headers == ["SSL", *names], "what all rows share is left out"
     assert [line[0].text for line in grid.lines] == ["none", "a"]
-    assert grid.notes[1:] == ["All rows of a: dim=8.", "Bold: the best SSL method with each model on each dataset."]
+    assert grid.notes[1:] == ["All rows of a: dim=8."]
+    told = "Bold: the best SSL method with each model on each dataset."
+    shown = {
+        layout: told in format_table(table, layout, "model") for layout in ("terminal", "markdown", "latex", "html")
+    }
+    assert shown == {"terminal": False, "markdown": True, "latex": True, "html": True}, "no bold without a terminal"
 
 
 def test_labels_side_by_side_come_with_their_worth_in_raw_labels(tmp_path: Path) -> None:

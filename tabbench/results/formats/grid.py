@@ -34,6 +34,13 @@ class Grid:
     """How many columns name the row; they are aligned to the left."""
     rules: frozenset[int] = field(default_factory=frozenset)
     """Lines before which another group of rows begins."""
+    about_bold: str = ""
+    """What bold cells are, where it is not obvious: a note for formats that show them."""
+
+    @property
+    def all_notes(self) -> list[str]:
+        """The notes of formats that show which cells are the best."""
+        return [*self.notes, *filter(None, [self.about_bold])]
 
 
 def unit_name(metric: str) -> str:

@@ -31,7 +31,8 @@ def to_terminal(grid: Grid) -> str:
         room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         for block in column_blocks([width + GAP for width in widths], room, grid.names):
             blocks.append(_terminal_block(grid, titles, cells, widths, block))
-    return "\n".join(["\n\n".join(blocks)] * bool(blocks) + [escape_terminal(note) for note in grid.notes])
+    notes = grid.all_notes if sys.stdout.isatty() else grid.notes
+    return "\n".join(["\n\n".join(blocks)] * bool(blocks) + [escape_terminal(note) for note in notes])
 
 
 def column_blocks(widths: list[int], room: int | None, names: int = 2) -> list[list[int]]:
@@ -97,7 +98,7 @@ def to_markdown(grid: Grid) -> str:
     rule = [":" + "-" * width + "-" if j < grid.names else "-" * (width + 1) + ":" for j, width in enumerate(widths)]
     text = ["| " + " | ".join(_pad_all(headers, widths, grid.names)) + " |", "|" + "|".join(rule) + "|"]
     text += ["| " + " | ".join(_pad_all(line, widths, grid.names)) + " |" for line in lines]
-    return "\n".join([*text, "", *(f"{escape_markdown(note)}  " for note in grid.notes)])
+    return "\n".join([*text, "", *(f"{escape_markdown(note)}  " for note in grid.all_notes)])
 
 
 def _pad_all(texts: list[str], widths: list[int], names: int) -> list[str]:
@@ -127,7 +128,7 @@ def to_latex(grid: Grid) -> str:
         texts = [_latex_strong(escape_latex(cell.text), cell) for cell in line]
         lines.append(_latex_line(texts, str))
     lines += ["\\bottomrule", "\\end{tabular}"]
-    return "\n".join(lines + [f"% {escape_latex_comment(note)}" for note in grid.notes])
+    return "\n".join(lines + [f"% {escape_latex_comment(note)}" for note in grid.all_notes])
 
 
 def _latex_strong(text: str, cell: Text) -> str:
@@ -152,7 +153,7 @@ def to_html(grid: Grid) -> str:
         cells = "".join(_html_cell(cell, j < grid.names) for j, cell in enumerate(line))
         body.append(f'<tr class="rule">{cells}</tr>' if number in grid.rules else f"<tr>{cells}</tr>")
     table = f'<table class="tabbench"><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table>'
-    notes = "<br>".join(escape_html(note) for note in grid.notes)
+    notes = "<br>".join(escape_html(note) for note in grid.all_notes)
     return table + (f'<p class="notes">{notes}</p>' if notes else "")
 
 

@@ -48,12 +48,14 @@ def score_grid(made: ScoreTable, by: By | None = None) -> Grid:
         notes[0] = f"{_header(made, made.datasets[0], '')}: {notes[0]}".replace("\n", " ")
     if _is_cut(made):
         notes.append("Intervals end where the metric's range does.")
+    about_bold = ""
     if by in ("ssl", "model") and places:
-        ranks = " Ranks are among all rows." if ranked else ""
-        notes.append(f"Bold: the best SSL method with each model on each dataset.{ranks}")
+        about_bold = "Bold: the best SSL method with each model on each dataset."
+        if ranked:
+            notes.append("Ranks are among all rows.")
     if equal:
         notes.append("In brackets: how many labels raw features need to reach the same score, by interpolation.")
-    return Grid(headers, body, notes, len(axis.titles), axis.rules)
+    return Grid(headers, body, notes, len(axis.titles), axis.rules, about_bold)
 
 
 def _datasets(made: ScoreTable, axis: Axis, value: str) -> list[str]:
