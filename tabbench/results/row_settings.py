@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tabbench.experiment.controls import method_of
 from tabbench.results.score_table import Row
@@ -44,6 +44,14 @@ class SharedSettings:
         return " ".join(word.removeprefix(prefix) for word in setting_words(variant) if word not in known)
 
     def notes(self) -> list[str]:
-        """``All rows of tjepa: exp_epochs=40, preset=small.``"""
-        told = {owner: [word.partition(".")[2] for word in words] for owner, words in self.shared.items() if words}
-        return [f"All rows of {owner}: {', '.join(words)}." for owner, words in sorted(told.items())]
+        """``All rows of tjepa: exp_epochs=40, preset=small.`` Methods and models with the same settings share a line."""
+        owners: dict[str, list[str]] = {}
+        for owner, words in sorted(self.shared.items()):
+            if words:
+                owners.setdefault(", ".join(word.partition(".")[2] for word in words), []).append(owner)
+        return [f"All rows of {listed(names)}: {words}." for words, names in owners.items()]
+
+
+def listed(names: Sequence[str]) -> str:
+    """``a, b and c``."""
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]

@@ -120,7 +120,7 @@ def test_along_an_axis_gains_are_counted_over_datasets(tmp_path: Path) -> None:
         ["a", "none", "1 / 0 / 0 (+50.0 %)", "1 / 1 / 1 (+8.3 %)"],
         ["a", "untrained", "1 / 0 / 0 (+50.0 %)", "1 / 1 / 1 (+8.3 %)"],
     ]
-    assert "All rows of mlp: lr=0.1." in grid.notes
+    assert grid.notes[1:] == ["All rows of a: dim=8.", "All rows of linear and mlp: lr=0.1."]
     done = tabbench("table", "--metric", "gain", "--by", "model", "--format", "json", "--results", tmp_path)
     assert json.loads(done.stdout)["by"] == "model"
     columns = [cell.text for cell in make_grid(made, "ssl").lines[0]]

@@ -13,7 +13,7 @@ from tabbench.results.formats.grid import figure, unit_name
 from tabbench.results.gains import GainRow, GainTable
 from tabbench.results.page.views import group_title, is_control
 from tabbench.results.record_lines import ALL_LABELS, FROZEN, RAW
-from tabbench.results.row_settings import SharedSettings, split_settings
+from tabbench.results.row_settings import SharedSettings, listed, split_settings
 from tabbench.results.score_table import FEW_TEST_ROWS, LOWER_IS_BETTER, Row, ScoreTable
 from tabbench.results.statistics import Gain, summarise_gains
 
@@ -105,15 +105,11 @@ def _counted(helps: int, hurts: int, total: int) -> str:
     parts[0] = parts[0].replace(" ", " shows " if next(iter(found.values())) == 1 else " show ", 1)
     if not helps:
         parts = ["none shows a gain", parts[0], *parts[1:]]
-    return f"of {total:,} comparisons with raw features, {_listed(parts)}"
+    return f"of {total:,} comparisons with raw features, {listed(parts)}"
 
 
 def _all(records: int) -> str:
     return {1: "the one record was", 2: "both records were"}.get(records, f"all {records} records were")
-
-
-def _listed(parts: Sequence[str]) -> str:
-    return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
 
 
 def name_of(row: Row, settings: SharedSettings | None = None) -> str:
