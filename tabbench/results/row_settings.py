@@ -44,7 +44,7 @@ class SharedSettings:
         return " ".join(word.removeprefix(prefix) for word in setting_words(variant) if word not in known)
 
     def notes(self) -> list[str]:
-        """``All rows of tjepa: exp_epochs=40, preset=small.`` Methods and models with the same settings share a line."""
+        """``All rows of tjepa: exp_epochs=40, preset=small.`` Those with the same settings share a line."""
         owners: dict[str, list[str]] = {}
         for owner, words in sorted(self.shared.items()):
             if words:
