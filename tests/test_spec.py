@@ -7,7 +7,9 @@ import pytest
 from harness import tabbench
 
 from tabbench.errors import UsageError
-from tabbench.experiment.spec import make_spec, read_experiment
+from tabbench.experiment.settings import choose_all
+from tabbench.experiment.spec import make_spec, merge_entries, read_experiment
+from tabbench.registry import make_registry
 
 GOOD = {"ssl": ["vime"], "model": ["mlp"]}
 
@@ -22,6 +24,33 @@ def test_a_lone_name_is_a_list_of_one(tmp_path: Path) -> None:
     given = read_experiment(write(tmp_path, 'ssl = "vime"\nmodel = ["mlp"]\ndata = "wine"\nseeds = 2\n'))
     assert given == {"ssl": ["vime"], "model": ["mlp"], "data": ["wine"], "seeds": 2}
     assert make_spec(given).data == ("wine",)
+
+
+@pytest.mark.parametrize(
+    "ssl, model, kept",
+    [
+        (["TJEPA"], ["MLP"], {"tjepa", "mlp"}),
+        (["untrained:tjepa"], ["ft-transformer"], {"tjepa", "FT_Transformer"}),
+        (["Untrained:TJEPA", "none"], ["mlp"], {"tjepa", "mlp"}),
+        (["vime"], ["mlp", "FT-Transformer"], {"mlp", "FT_Transformer"}),
+        (["none"], ["resnet"], set()),
+    ],
+)
+def test_settings_of_a_file_go_with_their_plugin_however_it_is_written(
+    ssl: list[str], model: list[str], kept: set[str]
+) -> None:
+    """They were dropped where the user wrote a name in capitals, by an alias or a control: another result, unseen."""
+    settings = {"tjepa": {"preset": "small"}, "mlp": {"lr": 0.1}, "FT_Transformer": {"lr": 0.2}}
+    file = {"ssl": ["tjepa"], "model": ["mlp", "ft_transformer"], "set": settings}
+    merged = merge_entries(file, {"ssl": ssl, "model": model}, make_registry())
+    assert merged["set"] == {name: settings[name] for name in kept}
+
+
+def test_what_the_user_says_overrides_a_file_however_the_name_is_written(tmp_path: Path) -> None:
+    file = {"ssl": ["tjepa"], "model": ["mlp"], "set": {"mlp": {"lr": 0.1, "width": 64}}}
+    merged = merge_entries(file, {"set": {"MLP": {"lr": 0.2}}}, make_registry())
+    (model,), _ = choose_all(make_spec(merged), make_registry())
+    assert (model.config["lr"], model.config["width"]) == (0.2, 64)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import json
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 import pydantic
 
@@ -16,6 +16,10 @@ from tabbench.contracts.weighting import Weighting
 from tabbench.data.labels import ALL_LABELS, LabelBudget
 from tabbench.data.reading import Reading
 from tabbench.errors import UsageError, did_you_mean, in_words, near_file, unknown
+from tabbench.experiment.controls import method_of
+
+if TYPE_CHECKING:
+    from tabbench.registry import Registry
 
 Preset = Literal["quick", "standard", "paper"]
 Sampler = Literal["tpe", "gp", "random"]
@@ -232,17 +236,27 @@ def _explain(error: pydantic.ValidationError) -> UsageError:
     return UsageError(f"Bad entry {place!r} in the experiment: {fault} (given: {first['input']!r})")
 
 
-def merge_entries(experiment: Entries, said: Entries) -> Entries:
-    """The entries of an experiment file, overridden by what the user says."""
+def merge_entries(experiment: Entries, said: Entries, registry: Registry) -> Entries:
+    """The entries of an experiment file, overridden by what the user says.
+
+    Settings of a plugin go with it when the user leaves it out of the file's list.
+    """
     chosen = {name: value for name, value in said.items() if name != "set"}
-    # Settings of a plugin go with it when the user leaves it out of the file's list.
-    left_out = {
-        name for kind in LISTS if kind in chosen for name in experiment.get(kind, []) if name not in chosen[kind]
+    left_out: set[str] = set()
+    for kind in {"ssl", "model"} & chosen.keys():
+        left_out |= _names(experiment.get(kind, ()), kind, registry) - _names(chosen[kind], kind, registry)
+    settings = {
+        name: dict(values) for name, values in experiment.get("set", {}).items() if name.lower() not in left_out
     }
-    settings = {name: dict(values) for name, values in experiment.get("set", {}).items() if name not in left_out}
     for name, values in said.get("set", {}).items():
         settings[name] = settings.get(name, {}) | values
     return {**experiment, **chosen, "set": settings}
+
+
+def _names(given: Iterable[str], kind: str, registry: Registry) -> set[str]:
+    """Every name of these plugins, in lower case. The untrained control of a method has the method's settings."""
+    wanted = {method_of(name.lower()) for name in given}
+    return wanted.union(*(entry.names for entry in registry.entries(kind) if wanted & entry.names))
 
 
 def read_experiment(path: Path) -> Entries:

@@ -57,7 +57,7 @@ def read_request(
     """
     executor = registry.find("executor", terms.executor)
     refuse_unused(entries.get("set", {}), executor, registry)
-    given = merge_entries(experiment or {}, entries)
+    given = merge_entries(experiment or {}, entries, registry)
     own = take_settings(given["set"], executor, registry)
     for kind in ("ssl", "model"):
         if not given.get(kind):
