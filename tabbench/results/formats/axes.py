@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tabbench.results.formats.notes import settings_notes, variant_marks
+from tabbench.results.formats.names import RowNames
 from tabbench.results.record_lines import ALL_LABELS, SPLIT_RULE
 from tabbench.results.row_settings import SharedSettings, split_settings
 from tabbench.results.score_table import Row
@@ -32,6 +32,7 @@ class Axis:
         self.rows = rows
         self.by = by
         self._settings = SharedSettings(rows)
+        self._row_names = RowNames(rows)
         columns = self._names()
         self.titles = list(columns)
         """The columns that name a line."""
@@ -57,17 +58,15 @@ class Axis:
 
     def settings_notes(self) -> list[str]:
         """What the rows' names do not say of their settings."""
-        return self._settings.notes() if self.by in ("ssl", "model") else settings_notes(self.rows)
+        return self._settings.notes() if self.by in ("ssl", "model") else self._row_names.notes()
 
     def _names(self) -> dict[str, Callable[[Row], str]]:
         """The columns that name a line, and how to fill them; an axis with one value needs no column."""
-        marks = variant_marks(self.rows)
         several_budgets = len({row.budget for row in self.rows}) > 1
 
         def ssl(row: Row) -> str:
-            mark = f" [{marks[row.variant]}]" if row.variant else ""
             trials = f" ({row.budget[0]} + {row.budget[1]} trials)" if several_budgets else ""
-            return row.ssl + mark + trials + _star(row)
+            return self._row_names.ssl(row) + trials + _star(row)
 
         columns: dict[str, Callable[[Row], str]] = {"SSL": ssl, "model": lambda row: row.model}
         if self.by == "ssl":

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from tabbench.results.formats.axes import Axis, By
 from tabbench.results.formats.grid import Grid, Text, interval_text, unit_name
-from tabbench.results.formats.notes import kept_notes, left_out_notes, score_notes, settings_notes, variant_marks
+from tabbench.results.formats.names import RowNames
+from tabbench.results.formats.notes import kept_notes, left_out_notes, score_notes
 from tabbench.results.gains import CONTROLS, GainRow, GainTable
 from tabbench.results.published import ComparedCell, PublishedComparison
 from tabbench.results.record_lines import ALL_LABELS, RAW
@@ -70,12 +71,11 @@ def _gains_on_datasets(made: GainTable) -> Grid:
     names = [*headers, "gain over"]
     headers = [*names, *(f"{name}\n({unit_name(made.units[name])})" for name in made.datasets)]
     headers += ["helps / hurts / not shown", "mean gain\n(% of error)"]
-    marks = variant_marks(rows)
+    row_names = RowNames(rows)
     lines: list[list[Text]] = []
     rules: list[int] = []
     for number, row in enumerate(made.rows):
-        mark = f" [{marks[row.row.variant]}]" if row.row.variant else ""
-        named = [row.row.ssl + mark + " *" * row.row.uses_labels, row.row.model]
+        named = [row_names.ssl(row.row) + " *" * row.row.uses_labels, row.row.model]
         named += [row.row.protocol] * (len(protocols) > 1) + [row.row.labels] * bool(labels - {ALL_LABELS})
         if number and row.row.group != made.rows[number - 1].row.group:
             rules.append(len(lines))
@@ -84,7 +84,7 @@ def _gains_on_datasets(made: GainTable) -> Grid:
                 lines.append([Text(text) for text in [*named, control]] + _gain_cells(made, row, control))
     about = f"fidelity {made.fidelity}; paired differences, better is positive; 95 % intervals over splits."
     notes = [about] if rows else []
-    notes += settings_notes(rows) + _other_notes(made)
+    notes += row_names.notes() + _other_notes(made)
     return Grid(headers, lines, notes, len(names), frozenset(rules))
 
 
@@ -141,10 +141,9 @@ def compared_grid(made: PublishedComparison, *, brief: bool = False) -> Grid:
     headers = [*names, *made.datasets, *([] if brief else ["own rank", "printed rank", "recomputed rank"])]
     lines: list[list[Text]] = []
     caveats: dict[str, int] = {}
-    marks = variant_marks(made.table.rows)
+    row_names = RowNames(owns if brief else made.table.rows)
     for row in made.rows:
-        variant = "" if row.own is None else row.own.variant
-        line = [f"{row.ssl} [{marks[variant]}]" if variant else row.ssl, row.model]
+        line = [row.ssl if row.own is None else row_names.ssl(row.own), row.model]
         line += [getattr(row.own, name, "") for name in names[2:]]
         for name in made.datasets:
             cell = row.cells[name]
@@ -159,9 +158,7 @@ def compared_grid(made: PublishedComparison, *, brief: bool = False) -> Grid:
     rules = made.table.convention
     footnotes = [f"[{number}] {caveat}" for caveat, number in caveats.items()]
     if brief:
-        shown = {row.own.variant for row in made.rows if row.own is not None}
-        told = [f"[{mark}] {variant}" for variant, mark in marks.items() if variant in shown and mark != variant]
-        return Grid(headers, lines, footnotes + told, len(names))
+        return Grid(headers, lines, footnotes + row_names.notes(), len(names))
     notes = [f"own / published (difference), in the published unit; compared with {made.reference}."]
     notes += [f"Recomputed ranks: from the printed means, ties {rules['ties']}, missing cells {rules['missing']}."]
     return Grid(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import string
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tabbench.results.formats.names import RowNames
 from tabbench.results.json_shapes import KeptUntrained, LeftOut
 from tabbench.results.record_lines import RAW
 from tabbench.results.score_table import FEW_TEST_ROWS
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from tabbench.results.row_settings import SharedSettings
     from tabbench.results.score_table import Cell, Row, ScoreTable
 
-SHORT = 24
-"""Longer settings of a row are printed below the table."""
 NOTES = 5
 """How many notes on datasets are printed."""
 REMEDIES = {
@@ -38,9 +36,9 @@ def score_notes(
         made: the table.
         with_spread: whether cells show their spread.
         ranked: whether cells show ranks.
-        settings: notes on the rows' settings; by default, what the letters in their names mean.
+        settings: notes on the rows' settings; by default, those of ``RowNames``.
     """
-    told = settings_notes(made.rows) if settings is None else settings
+    told = RowNames(made.rows).notes() if settings is None else settings
     lines = [_about_cells(made, with_spread)] if made.rows else []
     lines += [*_ranks(made), *_criteria(made)] if ranked else []
     lines += [*told, *_groups(made), *kept_notes(made.kept_untrained), *_coverage(made), *_data_notes(made)]
@@ -165,18 +163,6 @@ def _more(cell: Cell) -> str:
     whole = all(split in aside for split, seed in cell.found if (split, seed) not in cell.results)
     count, word = (len(aside), "split") if whole else (cell.aside, "result")
     return f"{count} more {word}{'s' * (count != 1)}"
-
-
-def variant_marks(rows: Iterable[Row]) -> dict[str, str]:
-    """How the table names each set of settings: short ones in full, long ones by a letter."""
-    variants = list(dict.fromkeys(row.variant for row in rows if row.variant))
-    letters = iter(string.ascii_lowercase)
-    return {variant: variant if len(variant) <= SHORT else next(letters, variant) for variant in variants}
-
-
-def settings_notes(rows: Iterable[Row]) -> list[str]:
-    """What the letters for long settings mean."""
-    return [f"[{mark}] {variant}" for variant, mark in variant_marks(rows).items() if mark != variant]
 
 
 def kept_notes(kept: Sequence[KeptUntrained]) -> list[str]:
