@@ -50,7 +50,8 @@ def test_another_encoder_with_the_same_score_is_not_a_kept_one(tmp_path: Path) -
 
 
 def test_records_without_hashes_say_nothing(tmp_path: Path) -> None:
-    records = [{**record, "hashes": hashes} for record in pair(0, "w0", "w0") for hashes in ({}, None)]
+    nothing: list[dict[str, str] | None] = [{}, None]
+    records = [{**record, "hashes": hashes} for record in pair(0, "w0", "w0") for hashes in nothing]
     assert notes_of(tmp_path, records) == [[], []]
 
 
