@@ -249,8 +249,25 @@ def merge_entries(experiment: Entries, said: Entries, registry: Registry) -> Ent
         name: dict(values) for name, values in experiment.get("set", {}).items() if name.lower() not in left_out
     }
     for name, values in said.get("set", {}).items():
+        _forget(settings, name, values, registry)
+    for name, values in said.get("set", {}).items():
         settings[name] = settings.get(name, {}) | values
     return {**experiment, **chosen, "set": settings}
+
+
+def _forget(settings: PluginSettings, name: str, said: Iterable[str], registry: Registry) -> None:
+    """Remove what the user says otherwise, however he writes the names of the plugin and of its settings."""
+    owners = [entry for kind in ("ssl", "model") for entry in registry.entries(kind) if name.lower() in entry.names]
+    names = {name.lower()}.union(*(entry.names for entry in owners))
+    configs = [registry.load_config(entry) for entry in owners]
+
+    def meant(key: str) -> set[str]:
+        return {key, *(config.full_name(key) for config in configs)}
+
+    forgotten = set[str]().union(*map(meant, said))
+    for other in settings:
+        if other.lower() in names:
+            settings[other] = {key: value for key, value in settings[other].items() if not meant(key) & forgotten}
 
 
 def _names(given: Iterable[str], kind: str, registry: Registry) -> set[str]:
