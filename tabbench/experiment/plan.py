@@ -315,6 +315,8 @@ class _Place:
         identity: Identity = {**self.where, "features": features, "seed": seed or 0, "study": study}
         identity |= {name: part.identity() for name, part in parts.items()} | self.labels_identity
         identity |= {"class_weights": "balanced"} if self.weighting.balanced else {}
+        if (self.arm.trains_model or encoder == "") and self.manifest.unlabelled is not None:
+            identity |= {"unlabelled": self.manifest.unlabelled.key}  # this job itself learns from these rows
         if kind == "fit":
             identity |= {"fidelity": self._fidelity()}
         more: dict[str, Any] = {name: part.address() for name, part in parts.items()}
