@@ -101,6 +101,7 @@ def _fit_record(
 ) -> Pipeline:
     from tabbench.cli.show import get_record
     from tabbench.experiment.controls import NONE, is_untrained
+    from tabbench.experiment.plan import metric_of
     from tabbench.experiment.settings import choose
     from tabbench.results.replay import prepare_replay
     from tabbench.results.store import Store
@@ -127,6 +128,7 @@ def _fit_record(
         spec.rule.columns,
         spec.weighting,
         finetune=stored.protocol == "finetune",
+        metric=metric_of(spec, manifest),
     )
 
 
@@ -153,6 +155,8 @@ def _fit_named(given: Entries, settings: list[str], plugins: list[Path], device:
     (manifest,) = find_data(
         spec.data, registry, offline=offline, reading=spec.reading, weighting=spec.weighting, say=_say
     )
+    if spec.class_weights and manifest.task == "regression":
+        raise UsageError(f"--class-weights needs a target with classes, but {manifest.target!r} is a number")
     raw = spec.ssl[0].lower() == NONE
     method = None if raw else choose(spec, registry, "ssl", spec.ssl[0], manifest.name)
     model = choose(spec, registry, "model", spec.model[0], manifest.name)
