@@ -2,16 +2,20 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from harness import INLINE, tabbench
 
+from tabbench.cli.inspect import stored_encoder
 from tabbench.config import preset_settings
 from tabbench.context import Context
 from tabbench.data.prepare import SplitData, open_split
 from tabbench.data.sources import resolve_data
+from tabbench.experiment.settings import choose
+from tabbench.experiment.spec import make_spec
 from tabbench.registry import make_registry
 from tabbench.running.encoder_scores import score_encoder
 from tabbench.running.inspection import Snapshot, inspect_stored, inspect_training, take_snapshot, turned
@@ -180,6 +184,26 @@ def test_settings_are_compared_and_a_stored_encoder_is_not_trained_again(tmp_pat
     assert '"vime, epochs=2":{"epoch":[0,1,2]' in out.read_text(encoding="utf-8")
 
 
+def test_only_an_encoder_of_the_same_rows_and_preset_is_taken_from_the_results(tmp_path: Path) -> None:
+    """An encoder of another split rule had seen the rows that validate here; one of another preset is not asked for."""
+    results = tmp_path / "results"
+    run = ("--ssl", "vime", "--model", "linear", "--data", "wine", "--controls", "", "--results", results, "-q")
+    registry = make_registry()
+    (manifest,) = resolve_data("wine", registry, offline=True)
+
+    def found(*, exact: bool = False, **entries: Any) -> bool:
+        spec = make_spec({"ssl": ["vime"], "model": ["linear"], "preset": "quick", **entries})
+        return stored_encoder(results, choose(spec, registry, "ssl", "vime"), manifest, 0, exact=exact) is not None
+
+    for other in (("--folds", "5"), ("--rows", "100")):
+        assert tabbench("run", *run, *other, "--set", "vime.epochs=2", *INLINE).returncode == 0
+    assert not found()
+    assert tabbench("run", *run, "--set", "vime.epochs=2", *INLINE).returncode == 0
+    assert found()
+    assert found(exact=True, set={"vime": {"epochs": 2}})
+    assert not found(exact=True)
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [
@@ -190,6 +214,7 @@ def test_settings_are_compared_and_a_stored_encoder_is_not_trained_again(tmp_pat
         (("--ssl", "tjepa", "--data", "wine", "--out", "no/such/page.html"), "there is no folder"),
         (("--ssl", "tjepa", "--data", "wine", "--ablate", "n_reg"), "--ablate 'n_reg': write KEY=VALUE,VALUE"),
         (("--ssl", "tjepa", "--data", "wine", "--encoder", "nowhere"), "no stored encoder in this folder"),
+        (("--ssl", "tjepa", "--data", "wine", "--encoder", "x", "--preset", "paper"), "leave out --ablate, --set and"),
     ],
 )
 def test_mistakes_are_told_in_one_line(arguments: tuple[str, ...], message: str) -> None:
