@@ -155,6 +155,8 @@ def test_plans_are_the_same_in_every_process(bench: Bench) -> None:
         ({"set": {"nearest": {"preset": "none"}}}, "Unknown preset of nearest 'none'"),
         ({"set": {"mlp": {"lr": 1}}}, "'mlp' is not part of this run"),
         ({"set": {"neerest": {"lr": 1}}}, r"'neerest' is not a plugin\. Did you mean: nearest\?"),
+        ({"model": ["mlp"], "set": {"mlp": {"warm_head_epochs": 5}}}, "is for fine-tuning: add --protocol finetune"),
+        ({"model": ["mlp"], "set": {"mlp": {"preset": "rtdl-AD", "width": 9}}}, "mlp.width has no effect with the"),
         ({"preset": "fast"}, r"Unknown preset 'fast'"),
         ({"sseds": 3}, r"Unknown entry 'sseds' in the experiment\. Did you mean: seeds\?"),
         ({"seeds": 0}, "Bad entry 'seeds'"),

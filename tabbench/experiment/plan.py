@@ -28,7 +28,14 @@ from tabbench.experiment.payloads import (
     TunePayload,
 )
 from tabbench.experiment.protocols import Skipped, UsedAs, ways_to_use, why_not
-from tabbench.experiment.settings import Arm, Configured, check_settings, choose_all, describe_overrides
+from tabbench.experiment.settings import (
+    Arm,
+    Configured,
+    check_settings,
+    choose_all,
+    describe_overrides,
+    refuse_idle,
+)
 from tabbench.experiment.spec import Spec
 from tabbench.hookspecs import CONTRACT_VERSION
 from tabbench.registry import Registry
@@ -46,7 +53,9 @@ def check_spec(spec: Spec, registry: Registry) -> None:
             "Use log_loss; 'tabbench table --metric ece' shows it"
         )
     models, arms = choose_all(spec, registry)
-    check_settings(spec, registry, [*models, *(arm.method for arm in arms if arm.method)])
+    used = [*models, *(arm.method for arm in arms if arm.method)]
+    check_settings(spec, registry, used)
+    refuse_idle(spec, used)
     reasons = [
         why_not(arm, model, used_as, Weighting(spec.weights))  # classes are balanced only where there are some
         for arm in arms

@@ -210,6 +210,22 @@ def check_settings(spec: Spec, registry: Registry, used: Sequence[Configured]) -
             raise UsageError(f"--set {name}: {name!r} {why}.{did_you_mean(name, names)}")
 
 
+def refuse_idle(spec: Spec, used: Sequence[Configured]) -> None:
+    """Refuse a setting that the user gave and that changes nothing: the row would be named after it."""
+    for choice in used:
+        config = choice.config_class.resolve(choice.config, choice.name)
+        without_effect = config.unused(raw=True) & config.unused(raw=False)
+        for name in choice.overrides:
+            if name in without_effect:
+                raise UsageError(
+                    f"--set {choice.name}.{name} has no effect with the other settings of {choice.name}: leave it out"
+                )
+            if name in choice.config_class.of_finetuning() and "finetune" not in spec.protocol:
+                raise UsageError(
+                    f"--set {choice.name}.{name} is for fine-tuning: add --protocol finetune, or leave it out"
+                )
+
+
 def describe_overrides(*configured: Configured | None) -> str:
     """What the user set, as a label that tells differently configured rows of a table apart."""
     return " ".join(
@@ -224,5 +240,5 @@ def default_preset(data: Iterable[str], registry: Registry, budget: float | None
     """``quick`` for a first look, on demo tables or with a budget below an hour; otherwise ``standard``."""
     if budget is not None and budget < AN_HOUR:
         return "quick"
-    demo = {DEFAULT_DATA, *(entry.name for entry in registry.groups().get(DEFAULT_DATA, []))}
+    demo = {DEFAULT_DATA}.union(*(entry.names for entry in registry.groups().get(DEFAULT_DATA, [])))
     return "quick" if {name.lower() for name in data} <= demo else "standard"
