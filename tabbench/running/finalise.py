@@ -71,10 +71,12 @@ def fit_pipeline(
         if isinstance(encoder, BackboneMethod):
             encoder.model = fitted
         rows, held_out = as_table(train.features), as_table(validation.features)
+        more = data.unlabelled
         if isinstance(encoder, JointMethod):
-            encoder.fit(train, validation, data.task, context)
+            unlabelled = None if more is None else rows.join(more)
+            encoder.fit(train, validation, data.task, replace(context, unlabelled=unlabelled))
         else:
-            encoder.pretrain(rows, replace(context, validation=held_out))
+            encoder.pretrain(rows if more is None else rows.join(more), replace(context, validation=held_out))
         if not finetune:
             train = Labelled(Representation(encoder.encode(rows).array), train.y)
             validation = Labelled(Representation(encoder.encode(held_out).array), validation.y)
