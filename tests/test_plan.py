@@ -157,6 +157,8 @@ def test_plans_are_the_same_in_every_process(bench: Bench) -> None:
         ({"set": {"neerest": {"lr": 1}}}, r"'neerest' is not a plugin\. Did you mean: nearest\?"),
         ({"model": ["mlp"], "set": {"mlp": {"warm_head_epochs": 5}}}, "is for fine-tuning: add --protocol finetune"),
         ({"model": ["mlp"], "set": {"mlp": {"preset": "rtdl-AD", "width": 9}}}, "mlp.width has no effect with the"),
+        ({"set": {"nearest": {"sleep": True}}}, r"Bad nearest\.sleep=True: give a number"),
+        ({"seeds": True}, "seeds = True: true and false are for transductive alone"),
         ({"preset": "fast"}, r"Unknown preset 'fast'"),
         ({"sseds": 3}, r"Unknown entry 'sseds' in the experiment\. Did you mean: seeds\?"),
         ({"seeds": 0}, "Bad entry 'seeds'"),

@@ -200,6 +200,9 @@ CHOICES: dict[str, tuple[str, tuple[str, ...]]] = {
 def make_spec(given: Entries, default_preset: Preset = "standard") -> Spec:
     """A Spec from the given entries; the preset supplies the rest."""
     _check_names(given)
+    for name, value in given.items():
+        if isinstance(value, bool) and name != "transductive":  # pydantic takes true for 1
+            raise _wrong_type(name, value, "true and false are for transductive alone")
     preset = given.get("preset", default_preset)
     if not isinstance(preset, str) or preset not in PRESETS:
         raise unknown("preset", str(preset), PRESETS)
