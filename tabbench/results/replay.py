@@ -192,7 +192,8 @@ def _check_files(record: Record, files: tuple[Path, ...]) -> None:
 def _find_data(record: Record, results: Path, registry: Registry) -> tuple[str, Entries]:
     """What to write after --data, and how tables were read and split: as in the experiment of the record.
 
-    If several experiments had files of the same name, the one with the record's content counts.
+    If several experiments had files of the same name, the one with the record's content counts, and among those the one
+    with its notes: they tell what became of rows without a target, which are no part of the content.
     """
     rules: list[Entries] = []
     files: list[tuple[str, Entries]] = []
@@ -211,14 +212,17 @@ def _find_data(record: Record, results: Path, registry: Registry) -> tuple[str, 
             read = {name: experiment[name] for name in READING_ENTRIES if name in experiment}
             named = [reference for reference in _texts(experiment.get("data")) if goes_by(reference, record.data)]
             files += [(reference, {**read, **split}) for reference in named]
+    same_content = []
     for reference, about in files:
         with contextlib.suppress(TabbenchError):  # a file that is gone, or has changed
             reading = make_spec({"ssl": [NONE], "model": [record.model], **about}).reading
-            manifests = resolve_data(reference, registry, offline=True, reading=reading)
-            if record.hashes is not None and record.hashes.data in [manifest.key for manifest in manifests]:
-                return reference, about
+            for manifest in resolve_data(reference, registry, offline=True, reading=reading):
+                if record.hashes is not None and record.hashes.data == manifest.key:
+                    if set(manifest.notes) <= set(record.notes or ()):
+                        return reference, about
+                    same_content.append((reference, about))
     if files:
-        return files[0]
+        return [*same_content, *files][0]
     return record.data, rules[0] if rules else {}
 
 
