@@ -5,13 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
-from harness import INLINE, tabbench
+from harness import INLINE, TOYS, tabbench
 
 from tabbench.cli.inspect import stored_encoder
 from tabbench.config import preset_settings
 from tabbench.context import Context
+from tabbench.data.gather import store_frames
 from tabbench.data.prepare import SplitData, open_split
 from tabbench.data.sources import resolve_data
 from tabbench.experiment.settings import choose
@@ -50,6 +52,16 @@ def test_a_watched_training_ends_as_an_unwatched_one(name: str, split: SplitData
     assert 0.3 < found[-1].probe <= 1
     assert all(len(values) == 3 for values in curves.values()), "one value per epoch"
     assert "loss" in curves
+
+
+def test_a_watched_training_has_the_rows_without_a_target_too() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=90), "b": rng.normal(size=90), "y": ["u", "v"] * 30 + [None] * 30})
+    (manifest,) = store_frames({"t": (frame, "y")})
+    registry = make_registry([TOYS])
+    method = registry.load(registry.find("ssl", "projection"))()
+    inspect_training(method, open_split(manifest, 0), Context(), 1, lambda snapshot: None)
+    assert method.diagnostics["rows"] == 48 + 30
 
 
 def test_an_inspection_has_the_scores_that_a_record_has(split: SplitData) -> None:
