@@ -181,6 +181,8 @@ def test_mistakes_end_with_code_2_and_one_line(tmp_path: Path, arguments: list[s
             ["fit", *PAIR, "--data", "demo"],
             "--data demo is a group; pick one: breast_cancer, diabetes, digits, wine",
         ),
+        (["run", *PAIR, "--ssl", "vime"], "--ssl is given twice: write --ssl A,B"),
+        (["run", "--data=wine", "--data=digits"], "--data is given twice: write --data A,B"),
         (["run", "--offline=yes"], "--offline=yes: "),
         (["run", "--ssl"], "Option '--ssl' requires an argument."),
         (["embed"], "Missing argument "),
