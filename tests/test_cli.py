@@ -182,6 +182,7 @@ def test_mistakes_end_with_code_2_and_one_line(tmp_path: Path, arguments: list[s
             "--data demo is a group; pick one: breast_cancer, diabetes, digits, wine",
         ),
         (["run", *PAIR, "--ssl", "vime"], "--ssl is given twice: write --ssl A,B"),
+        (["run", *PAIR, "--set", "linear.C=1", "--set", "linear.C=2"], "--set linear.C is given twice: give it once"),
         (["run", "--data=wine", "--data=digits"], "--data is given twice: write --data A,B"),
         (["run", "--offline=yes"], "--offline=yes: "),
         (["run", "--ssl"], "Option '--ssl' requires an argument."),

@@ -355,5 +355,7 @@ def parse_settings(texts: Iterable[str]) -> PluginSettings:
     settings: PluginSettings = {}
     for text in texts:
         plugin, key, value = parse_setting(text)
-        settings.setdefault(plugin, {})[key] = value
+        if key in settings.setdefault(plugin, {}):
+            raise UsageError(f"--set {plugin}.{key} is given twice: give it once")
+        settings[plugin][key] = value
     return settings
