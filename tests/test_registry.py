@@ -150,7 +150,7 @@ def test_a_package_that_a_plugin_needs_is_named(folder: Path) -> None:
     [
         ("absent.py", None, "there is no such file"),
         ("notes.txt", "hello", "not a Python file"),
-        ("empty.py", "x = 1", "no @hookimpl"),
+        ("empty.py", "x = 1", "no function marked @hookimpl returns a plugin"),
         ("broken.py", "def f(:", "SyntaxError"),
         ("leaves.py", "import sys; sys.exit(0)", "cannot import it: SystemExit: 0"),
     ],
