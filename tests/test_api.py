@@ -79,6 +79,7 @@ def test_failures_are_lines_not_exceptions(tmp_path: Path) -> None:
         ({"jobs": -1}, "jobs=-1: give at least 1, or leave it out for one job per core"),
         ({"ssl": None}, "ssl=None: give a name, or a list of names"),
         ({"model": ["mlp", 3]}, "model=.'mlp', 3.: give a name, or a list of names"),
+        ({"ssl": {"tjepa": {"epochs": 3}}}, "ssl={'tjepa': {'epochs': 3}}: give a name, or a list of names"),
         ({"settings": {"linear": 3}}, "settings={'linear': 3}: write"),
         ({"labels": 1}, "--labels '1': give"),
         ({"set": {"linear": 3}}, "settings={'linear': 3}: write"),
