@@ -177,6 +177,8 @@ def test_mistakes_end_with_code_2_and_one_line(tmp_path: Path, arguments: list[s
             ["fit", *PAIR, "--data", "wine", "--protocol", "finetune"],
             "--protocol finetune: --ssl none has no encoder to fine-tune",
         ),
+        (["fit", "0123", "--preset", "standard"], "--preset goes with --ssl, --model and --data: with a RECORD"),
+        (["fit", "0123", "--protocol", "frozen"], "--protocol goes with --ssl, --model and --data: with a RECORD"),
         (
             ["fit", *PAIR, "--data", "demo"],
             "--data demo is a group; pick one: breast_cancer, diabetes, digits, wine",
