@@ -9,7 +9,8 @@ from harness import tabbench
 from tabbench.errors import UsageError
 from tabbench.experiment.settings import choose, choose_all, describe_overrides
 from tabbench.experiment.spec import make_spec, merge_entries, read_experiment
-from tabbench.registry import make_registry
+from tabbench.hookspecs import Plugin
+from tabbench.registry import Entry, Registry, make_registry
 from tabbench.running.executors import take_settings
 
 GOOD = {"ssl": ["vime"], "model": ["mlp"]}
@@ -52,6 +53,14 @@ def test_what_the_user_says_overrides_a_file_however_the_name_is_written(tmp_pat
     merged = merge_entries(file, {"set": {"MLP": {"lr": 0.2}}}, make_registry())
     (model,), _ = choose_all(make_spec(merged), make_registry())
     assert (model.config["lr"], model.config["width"]) == (0.2, 64)
+
+
+def test_settings_of_a_model_stay_when_a_method_of_that_name_is_left_out() -> None:
+    plugin = Plugin("both", "package.module:Class")
+    registry = Registry({(kind, "both"): Entry(kind, plugin, "mine", "1") for kind in ("ssl", "model")})
+    file = {"ssl": ["both"], "model": ["both"], "set": {"both": {"lr": 0.1}}}
+    assert merge_entries(file, {"ssl": ["none"]}, registry)["set"] == {"both": {"lr": 0.1}}
+    assert merge_entries(file, {"ssl": ["none"], "model": ["mlp"]}, registry)["set"] == {}
 
 
 @pytest.mark.parametrize(

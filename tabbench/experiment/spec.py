@@ -247,7 +247,9 @@ def merge_entries(experiment: Entries, said: Entries, registry: Registry) -> Ent
     chosen = {name: value for name, value in said.items() if name != "set"}
     left_out: set[str] = set()
     for kind in {"ssl", "model"} & chosen.keys():
-        left_out |= _names(experiment.get(kind, ()), kind, registry) - _names(chosen[kind], kind, registry)
+        left_out |= _names(experiment.get(kind, ()), kind, registry)
+    for kind in ("ssl", "model"):  # a method and a model may have the same name
+        left_out -= _names({**experiment, **chosen}.get(kind, ()), kind, registry)
     settings = {
         name: dict(values) for name, values in experiment.get("set", {}).items() if name.lower() not in left_out
     }
