@@ -120,8 +120,9 @@ def _names(what: str, given: object) -> list[str]:
         return [name.strip() for name in given.split(",") if name.strip()]
     plain = (str, PathLike, int) if what == "labels" else (str, PathLike)
     names = [given] if isinstance(given, plain) else given
-    kinds = Sequence | Mapping if what == "data" else Sequence
-    if not isinstance(names, kinds) or any(not isinstance(name, plain) for name in names):
+    if isinstance(names, Mapping) and what != "data":
+        names = None
+    if not isinstance(names, Sequence | Mapping) or any(not isinstance(name, plain) for name in names):
         raise UsageError(f"{what}={given!r}: give a name, or a list of names")
     return [str(name) for name in names]
 

@@ -174,7 +174,7 @@ def test_a_pipeline_of_a_record_predicts_what_the_record_did(churn: Path) -> Non
 
 def test_a_pipeline_of_a_record_watches_the_metric_of_the_record(churn: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It stopped on accuracy, whatever the record had been trained for."""
-    watched = []
+    watched: list[str] = []
     learn = Linear.fit
 
     def fit(self: Linear, train: Labelled, validation: Labelled, task: Task, context: Context) -> None:
