@@ -72,6 +72,10 @@ def run(
     from tabbench.running.display import make_display
     from tabbench.running.request import Conditions, parse_duration, plan_request, read_request, run_request
 
+    if "set" in entries:
+        if settings:
+            raise UsageError("settings and set are the same: give one of them")
+        settings = entries.pop("set")
     frames = _frames(data)
     registry, store, display = make_registry(plugins), Store(Path(results)), make_display(quiet=not progress)
     terms = Conditions(executor, jobs, device, timeout, memory, retries, parse_duration(budget), fail_fast, offline)
@@ -116,6 +120,8 @@ def _names(what: str, given: object) -> list[str]:
         return [name.strip() for name in given.split(",") if name.strip()]
     plain = (str, PathLike, int) if what == "labels" else (str, PathLike)
     names = [given] if isinstance(given, plain) else given
+    if isinstance(names, Mapping) and what != "data":
+        names = None
     if not isinstance(names, Sequence | Mapping) or any(not isinstance(name, plain) for name in names):
         raise UsageError(f"{what}={given!r}: give a name, or a list of names")
     return [str(name) for name in names]
@@ -124,4 +130,15 @@ def _names(what: str, given: object) -> list[str]:
 def _settings(given: object) -> dict[str, Settings]:
     if not isinstance(given, Mapping) or any(not isinstance(values, Mapping) for values in given.values()):
         raise UsageError(f'settings={given!r}: write {{"tjepa": {{"epochs": 10}}}}')
-    return {str(name): dict(values) for name, values in given.items()}
+    return {str(name): {key: _plain(value) for key, value in values.items()} for name, values in given.items()}
+
+
+def _plain(value: Any) -> Any:
+    """A number of numpy as Python's own; settings are kept as JSON."""
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if hasattr(value, "tolist"):  # numbers and arrays of numpy and torch
+        return value.tolist()
+    return str(value) if isinstance(value, PathLike) else value

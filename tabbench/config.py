@@ -134,12 +134,16 @@ class Config(pydantic.BaseModel):
         """Validate ``settings``. Errors name the ``owner`` plugin, the field and what would work, on one line."""
         full = cls.full_names(settings, owner)
         try:
-            return cls.model_validate(full)
+            made = cls.model_validate(full)
         except pydantic.ValidationError as error:
             first = error.errors()[0]
             field = ".".join(str(part) for part in first["loc"])
             place = f"{owner}.{field}={first['input']!r}" if field else f"settings of {owner}"
             raise UsageError(f"Bad {place}: {in_words(first['msg'])}") from None
+        for name, value in full.items():
+            if isinstance(value, bool) and type(getattr(made, name)) in (int, float):  # pydantic takes true for 1
+                raise UsageError(f"Bad {owner}.{name}={value}: give a number")
+        return made
 
     def to_json(self) -> Settings:
         """Plain JSON values; ``resolve`` turns them back into an equal Config."""

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
@@ -238,7 +238,10 @@ def make_registry(
         offers += _take(registry, manager, module, distribution, version)
     for file in files:
         path = Path(file)
-        found = _take(registry, manager, load_file(path), str(path), "unpublished", path.resolve())
+        module = load_file(path)
+        if manager.is_registered(module):  # the same file a second time
+            continue
+        found = _take(registry, manager, module, str(path), "unpublished", path.resolve())
         if not found:
             faults = [problem.message for problem in registry.problems if problem.distribution == str(path)]
             why = faults[0] if faults else "no function marked @hookimpl returns a plugin"
@@ -356,15 +359,18 @@ def _fault(plugin: object) -> str:
 
 
 def _settle(registry: Registry, offers: Sequence[Entry]) -> None:
-    """Add what one distribution offers; refuse what several offer, naming them all."""
+    """Add what one distribution offers under a name or an alias; refuse what several offer, naming them all."""
     claims: dict[tuple[str, str], list[Entry]] = {}
     for entry in offers:
-        claims.setdefault((entry.kind, entry.name), []).append(entry)
-    for place, entries in claims.items():
-        if len(entries) == 1:
-            registry._entries[place] = entries[0]
-            continue
-        rivals = " and ".join(entry.distribution for entry in entries)
-        what = f"{KIND_NAMES[place[0]]} {place[1]!r}"
-        message = f"{what} is offered by {rivals}: uninstall one, or name one in {DISABLED_VARIABLE}"
-        registry.problems.append(Problem(entries[-1].distribution, message, frozenset({place})))
+        for name in (entry.name, *sorted(entry.names - {entry.name})):
+            claims.setdefault((entry.kind, name), []).append(entry)
+    for (kind, name), entries in claims.items():
+        if len(entries) > 1:
+            rivals = " and ".join(entry.distribution for entry in entries)
+            what = f"{KIND_NAMES[kind]} {name!r}"
+            message = f"{what} is offered by {rivals}: uninstall one, or name one in {DISABLED_VARIABLE}"
+            registry.problems.append(Problem(entries[-1].distribution, message, frozenset({(kind, name)})))
+        elif entries[0].name == name:
+            (entry,) = entries
+            own = tuple(alias for alias in entry.plugin.aliases if len(claims[kind, alias.lower()]) == 1)
+            registry._entries[kind, name] = replace(entry, plugin=replace(entry.plugin, aliases=own))

@@ -79,8 +79,11 @@ def test_failures_are_lines_not_exceptions(tmp_path: Path) -> None:
         ({"jobs": -1}, "jobs=-1: give at least 1, or leave it out for one job per core"),
         ({"ssl": None}, "ssl=None: give a name, or a list of names"),
         ({"model": ["mlp", 3]}, "model=.'mlp', 3.: give a name, or a list of names"),
+        ({"ssl": {"tjepa": {"epochs": 3}}}, "ssl={'tjepa': {'epochs': 3}}: give a name, or a list of names"),
         ({"settings": {"linear": 3}}, "settings={'linear': 3}: write"),
         ({"labels": 1}, "--labels '1': give"),
+        ({"set": {"linear": 3}}, "settings={'linear': 3}: write"),
+        ({"set": {}, "settings": {"linear": {"C": 1}}}, "settings and set are the same: give one of them"),
     ],
 )
 def test_mistakes_are_the_errors_of_the_command_line(
@@ -88,6 +91,25 @@ def test_mistakes_are_the_errors_of_the_command_line(
 ) -> None:
     with pytest.raises(TabbenchError, match=message):
         tb.run(**{"ssl": "none", "model": "linear", "results": tmp_path, "progress": False, **arguments})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"set": {"mlp": {"width": 8, "max_epochs": 1}}},
+        {"settings": {"mlp": {"width": np.int64(8), "max_epochs": 1}}},
+        {"settings": {"MLP": {"width": np.float32(8), "max_epochs": np.arange(2)[1]}}},
+    ],
+)
+def test_settings_may_have_the_name_of_an_experiment_file_and_numbers_of_numpy(
+    settings: dict[str, Any], tmp_path: Path
+) -> None:
+    """``set`` was dropped, so the defaults were run; a number of numpy ended in a traceback."""
+    found = tb.run("none", "mlp", "wine", results=tmp_path, preset="quick", progress=False, **settings, **INLINE)
+    (record,) = found.store.records()
+    assert record.variant == "mlp.max_epochs=1 mlp.width=8"
+    assert record.config is not None
+    assert (record.config["model"]["width"], record.config["model"]["max_epochs"]) == (8, 1)
 
 
 def test_names_may_be_numbers_of_labels_paths_or_nothing(tmp_path: Path) -> None:

@@ -157,6 +157,8 @@ def test_a_file_without_features_is_refused(file: Path) -> None:
         (["--ssl", "projection", "--out", "x.csv", "--set", "mlp.lr=3"], "'mlp' is not part"),
         (["--ssl", "projection", "--out", "x.csv", "--encoder", "e", "--set", "projection.width=3"], "--set is for"),
         (["--ssl", "projection", "--out", "x.csv", "--encoder", "e", "--categorical", "a"], "--categorical is for"),
+        (["--ssl", "projection", "--out", "x.csv", "--encoder", "e", "--seed", "1"], "--seed is for pretraining"),
+        (["--ssl", "subtab", "--out", "x.csv", "--set", "subtab.preset=fork"], "no preset 'fork' for mine.csv"),
     ],
 )
 def test_mistakes_are_one_line(file: Path, arguments: list[str], message: str) -> None:

@@ -2,16 +2,22 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
-from harness import INLINE, tabbench
+from harness import INLINE, TOYS, tabbench
 
+from tabbench.cli.inspect import stored_encoder
 from tabbench.config import preset_settings
 from tabbench.context import Context
+from tabbench.data.gather import store_frames
 from tabbench.data.prepare import SplitData, open_split
 from tabbench.data.sources import resolve_data
+from tabbench.experiment.settings import choose
+from tabbench.experiment.spec import make_spec
 from tabbench.registry import make_registry
 from tabbench.running.encoder_scores import score_encoder
 from tabbench.running.inspection import Snapshot, inspect_stored, inspect_training, take_snapshot, turned
@@ -46,6 +52,16 @@ def test_a_watched_training_ends_as_an_unwatched_one(name: str, split: SplitData
     assert 0.3 < found[-1].probe <= 1
     assert all(len(values) == 3 for values in curves.values()), "one value per epoch"
     assert "loss" in curves
+
+
+def test_a_watched_training_has_the_rows_without_a_target_too() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=90), "b": rng.normal(size=90), "y": ["u", "v"] * 30 + [None] * 30})
+    (manifest,) = store_frames({"t": (frame, "y")})
+    registry = make_registry([TOYS])
+    method = registry.load(registry.find("ssl", "projection"))()
+    inspect_training(method, open_split(manifest, 0), Context(), 1, lambda snapshot: None)
+    assert method.diagnostics["rows"] == 48 + 30
 
 
 def test_an_inspection_has_the_scores_that_a_record_has(split: SplitData) -> None:
@@ -180,6 +196,26 @@ def test_settings_are_compared_and_a_stored_encoder_is_not_trained_again(tmp_pat
     assert '"vime, epochs=2":{"epoch":[0,1,2]' in out.read_text(encoding="utf-8")
 
 
+def test_only_an_encoder_of_the_same_rows_and_preset_is_taken_from_the_results(tmp_path: Path) -> None:
+    """An encoder of another split rule had seen the rows that validate here; one of another preset is not asked for."""
+    results = tmp_path / "results"
+    run = ("--ssl", "vime", "--model", "linear", "--data", "wine", "--controls", "", "--results", results, "-q")
+    registry = make_registry()
+    (manifest,) = resolve_data("wine", registry, offline=True)
+
+    def found(*, exact: bool = False, **entries: Any) -> bool:
+        spec = make_spec({"ssl": ["vime"], "model": ["linear"], "preset": "quick", **entries})
+        return stored_encoder(results, choose(spec, registry, "ssl", "vime"), manifest, 0, exact=exact) is not None
+
+    for other in (("--folds", "5"), ("--rows", "100")):
+        assert tabbench("run", *run, *other, "--set", "vime.epochs=2", *INLINE).returncode == 0
+    assert not found()
+    assert tabbench("run", *run, "--set", "vime.epochs=2", *INLINE).returncode == 0
+    assert found()
+    assert found(exact=True, set={"vime": {"epochs": 2}})
+    assert not found(exact=True)
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [
@@ -190,6 +226,7 @@ def test_settings_are_compared_and_a_stored_encoder_is_not_trained_again(tmp_pat
         (("--ssl", "tjepa", "--data", "wine", "--out", "no/such/page.html"), "there is no folder"),
         (("--ssl", "tjepa", "--data", "wine", "--ablate", "n_reg"), "--ablate 'n_reg': write KEY=VALUE,VALUE"),
         (("--ssl", "tjepa", "--data", "wine", "--encoder", "nowhere"), "no stored encoder in this folder"),
+        (("--ssl", "tjepa", "--data", "wine", "--encoder", "x", "--preset", "paper"), "leave out --ablate, --set and"),
     ],
 )
 def test_mistakes_are_told_in_one_line(arguments: tuple[str, ...], message: str) -> None:

@@ -7,11 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from harness import TOYS, Bench, InProcess, tabbench
+from tabbench_linear.model import Linear
 
 import tabbench as tb
 from tabbench import Context, Labelled, Representation, Task, UsageError
 from tabbench.data.files import read_rows
-from tabbench.data.gather import find_data
+from tabbench.data.gather import find_data, store_frames
+from tabbench.data.reading import Reading
 from tabbench.errors import DataError
 from tabbench.experiment.payloads import FitPayload
 from tabbench.experiment.settings import choose
@@ -168,6 +170,51 @@ def test_a_pipeline_of_a_record_predicts_what_the_record_did(churn: Path) -> Non
     assert done.returncode == 0, done.stderr
     assert tabbench("fit", key[:8], "--out", churn / "final", *common).returncode == 0
     assert tb.load(churn / "final", plugins=(TOYS,)).about["rows"] == 200
+
+
+def test_a_pipeline_of_a_record_watches_the_metric_of_the_record(churn: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stopped on accuracy, whatever the record had been trained for."""
+    watched: list[str] = []
+    learn = Linear.fit
+
+    def fit(self: Linear, train: Labelled, validation: Labelled, task: Task, context: Context) -> None:
+        watched.append(task.metric)
+        learn(self, train, validation, task, context)
+
+    monkeypatch.setattr(Linear, "fit", fit)
+    results = churn / "watching"
+    found = tb.run(
+        "none", "linear", f"{churn / 'churn.csv'}:left", preset="quick", metric="auroc", results=results,
+        plugins=[TOYS], executor="inline", progress=False, offline=True,
+    )  # fmt: skip
+    (key,) = found.records()["key"]
+    done = tabbench("fit", key[:8], "--out", churn / "watched", "--results", results, "--offline")
+    assert done.returncode == 0, done.stderr
+    assert watched == ["auroc", "auroc"]
+
+
+def test_rows_without_a_target_are_pretrained_on(tmp_path: Path) -> None:
+    """As the note on them says, and as for the record; they were left out."""
+    registry = make_registry([TOYS])
+    frame = rows(200).assign(left=["yes", "no"] * 60 + [None] * 80)
+    spec = make_spec({"ssl": ["projection"], "model": ["linear"]})
+    method, model = (choose(spec, registry, kind, name) for kind, name in (("ssl", "projection"), ("model", "linear")))
+    seen: dict[str, object] = {}
+    for unlabelled in ("keep", "drop"):
+        (manifest,) = store_frames({"churn": (frame, "left")}, Reading(unlabelled=unlabelled))
+        made = fit_pipeline(method, model, manifest, registry, Context())
+        assert made.method is not None
+        seen[unlabelled] = made.method.diagnostics["rows"]
+        assert made.about["rows"] == 120
+    assert seen == {"keep": 188, "drop": 108}
+
+
+def test_class_weights_of_a_number_are_refused(tmp_path: Path) -> None:
+    """As in a run; they were left out without a word."""
+    pair = ("--ssl", "none", "--model", "linear", "--data", "diabetes")
+    done = tabbench("fit", *pair, "--class-weights", "balanced", "--out", tmp_path / "pipeline")
+    assert done.returncode == 2
+    assert done.stderr.endswith("--class-weights needs a target with classes, but 'target' is a number\n")
 
 
 @pytest.fixture(scope="module")

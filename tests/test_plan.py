@@ -3,14 +3,18 @@
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 from harness import Bench
 from tabbench_mlp.config import MLPConfig
 
 from tabbench.config import preset_settings
 from tabbench.contracts.job import Outcome
+from tabbench.data.gather import store_frames
 from tabbench.errors import UsageError
 from tabbench.experiment.graph import Origin, Plan, Planned, StudyPlan
+from tabbench.experiment.plan import make_plan
 from tabbench.experiment.settings import Configured, choose
 from tabbench.experiment.spec import make_spec, parse_setting
 from tabbench.registry import make_registry
@@ -106,6 +110,34 @@ def test_what_changes_a_result_changes_its_key(bench: Bench, change: dict[str, A
     assert not keys(before, "fit") & keys(after, "fit")
 
 
+@pytest.mark.parametrize(
+    "ssl, protocol, trials, kinds",
+    [
+        ("ptarl", "frozen", 0, {"fit"}),
+        ("vime_semi", "frozen", 3, {"tune", "fit"}),
+        ("reconstruct", "finetune", 3, {"tune", "pretrain", "fit"}),
+        ("vime", "frozen", 0, {"pretrain", "encode", "fit"}),
+    ],
+)
+def test_rows_without_a_target_are_part_of_the_key_of_what_learns_from_them(
+    ssl: str, protocol: str, trials: int, kinds: set[str]
+) -> None:
+    """A joint method's fit and a backbone's trial learn from them: with and without them had the same key."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=200), "b": rng.normal(size=200)})
+    frame["y"] = ["no", "yes"] * 75 + [None] * 50
+    made = []
+    for unlabelled in ("keep", "drop"):
+        how = {"protocol": [protocol], "trials": trials, "ssl_trials": 0, "unlabelled": unlabelled}
+        spec = make_spec({"ssl": [ssl], "model": ["mlp"], **how})
+        made.append(make_plan(spec, make_registry(), store_frames({"t": (frame, "y")}, spec.reading)))
+    with_rows, without = ({key: step for key, step in plan.steps.items() if ssl in step.label} for plan in made)
+    assert {step.kind for step in with_rows.values()} == kinds
+    assert not with_rows.keys() & without.keys()
+    studies = [{step.study.first.key for step in steps.values() if step.study} for steps in (with_rows, without)]
+    assert not studies[0] & studies[1]
+
+
 def test_plans_are_the_same_in_every_process(bench: Bench) -> None:
     assert list(bench.plan().steps) == list(Bench(bench.store.root / "other").plan().steps)
 
@@ -123,6 +155,10 @@ def test_plans_are_the_same_in_every_process(bench: Bench) -> None:
         ({"set": {"nearest": {"preset": "none"}}}, "Unknown preset of nearest 'none'"),
         ({"set": {"mlp": {"lr": 1}}}, "'mlp' is not part of this run"),
         ({"set": {"neerest": {"lr": 1}}}, r"'neerest' is not a plugin\. Did you mean: nearest\?"),
+        ({"model": ["mlp"], "set": {"mlp": {"warm_head_epochs": 5}}}, "is for fine-tuning: add --protocol finetune"),
+        ({"model": ["mlp"], "set": {"mlp": {"preset": "rtdl-AD", "width": 9}}}, "mlp.width has no effect with the"),
+        ({"set": {"nearest": {"sleep": True}}}, r"Bad nearest\.sleep=True: give a number"),
+        ({"seeds": True}, "seeds = True: true and false are for transductive alone"),
         ({"preset": "fast"}, r"Unknown preset 'fast'"),
         ({"sseds": 3}, r"Unknown entry 'sseds' in the experiment\. Did you mean: seeds\?"),
         ({"seeds": 0}, "Bad entry 'seeds'"),

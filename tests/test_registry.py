@@ -95,6 +95,31 @@ def test_two_plugins_of_one_name_are_refused_naming_both(folder: Path) -> None:
     assert settled.find("ssl", "mine").distribution == "tabbench-mine"
 
 
+def test_an_alias_does_not_take_the_name_of_another_plugin(folder: Path) -> None:
+    """The plugin that came first in the alphabet was run under the other's name."""
+    install(folder, "mine", GOOD)
+    install(folder, "other", GOOD.replace('"mine"', '"a-copy"').replace('"MN"', '"Mine", "mN", "copy"'))
+    registry = make_registry(points=points(folder))
+    assert registry.names("ssl") == ["a-copy"]
+    assert registry.find("ssl", "copy").name == "a-copy"
+    for name in ("mine", "mn"):
+        with pytest.raises(PluginError, match=r"tabbench-mine and tabbench-other|tabbench-other and tabbench-mine"):
+            registry.find("ssl", name)
+    install(folder, "old", GOOD.replace('"mine"', '"old"'))
+    registry = make_registry(points=points(folder), disabled=["other"])
+    assert registry.names("ssl") == ["mine", "old"]
+    with pytest.raises(PluginError, match="'MN' cannot be used: .*SSL method 'mn' is offered by"):
+        registry.find("ssl", "MN")
+
+
+def test_a_plugin_file_that_is_given_twice_counts_once(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(GOOD)
+    registry = make_registry([path, str(path)])
+    assert registry.problems == []
+    assert registry.find("ssl", "mine").file == path.resolve()
+
+
 def test_plugins_are_disabled_by_the_environment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(folder, "mine", GOOD)
     monkeypatch.setenv("TABBENCH_DISABLED_PLUGINS", "foo, mine")
@@ -125,7 +150,7 @@ def test_a_package_that_a_plugin_needs_is_named(folder: Path) -> None:
     [
         ("absent.py", None, "there is no such file"),
         ("notes.txt", "hello", "not a Python file"),
-        ("empty.py", "x = 1", "no @hookimpl"),
+        ("empty.py", "x = 1", "no function marked @hookimpl returns a plugin"),
         ("broken.py", "def f(:", "SyntaxError"),
         ("leaves.py", "import sys; sys.exit(0)", "cannot import it: SystemExit: 0"),
     ],

@@ -4,14 +4,22 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 from elsewhere import copy_of, key_of, seed_one
-from harness import TOYS, Bench, tabbench, written_records
+from harness import INLINE, TOYS, Bench, tabbench, written_records
 
 from tabbench import UsageError
+from tabbench.cli.options import split_names
+from tabbench.experiment.settings import choose
+from tabbench.experiment.spec import make_spec
+from tabbench.registry import make_registry
 from tabbench.results.record import Record
-from tabbench.results.replay import prepare_replay
+from tabbench.results.replay import option_words, prepare_replay
 from tabbench.results.store import Store
+
+PAIR = (("ssl", "vime"), ("model", "linear"))
 
 
 def test_replay_prints_the_command_and_finds_the_same(theirs: Path) -> None:
@@ -49,6 +57,45 @@ def test_replay_of_another_result_ends_with_code_1(theirs: Path, tmp_path: Path)
     assert "accuracy     stored 0.999" in done.stdout
     assert "DIFFERENT" in done.stdout
     assert "torch was 0.1, is" in done.stdout
+
+
+def test_the_settings_of_a_record_do_not_depend_on_the_name_of_its_table() -> None:
+    """``--preset paper`` has settings for jannis; with its file at another place, they were those for any table."""
+    registry = make_registry()
+    spec = make_spec({"ssl": ["vime"], "model": ["linear"], "preset": "paper"})
+    config = {kind: choose(spec, registry, kind, name, "jannis").config for kind, name in PAIR}
+    told = {
+        "key": "0" * 24, "kind": "result", "status": "ok", "ssl": "vime", "model": "linear", "data": "jannis",
+        "split": 0, "preset": "paper", "config": config, "protocol": "frozen", "hashes": {"data": "0"},
+        "metric": "accuracy", "score": 0.5, "test": {"accuracy": 0.5}, "validation": {"accuracy": 0.5},
+    }  # fmt: skip
+    for data in (None, "mine.csv:class"):
+        replayed = prepare_replay(Record.from_json(told), Path("nowhere"), data=data).spec
+        for kind, name in PAIR:
+            assert choose(replayed, registry, kind, name, data or "jannis").config == config[kind]
+
+
+def test_rows_without_a_target_are_used_as_for_the_record(tmp_path: Path) -> None:
+    """They are no part of a table's content, so the oldest experiment with the file decided for all records."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=120), "b": rng.normal(size=120), "y": ["u", "v"] * 45 + [None] * 30})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    run = ("run", "--data", tmp_path / "t.csv:y", "--ssl", "projection", "--model", "nearest", "--controls", "", "-q")
+    for how in ((), ("--unlabelled", "drop")):
+        done = tabbench(*run, "--preset", "quick", *how, *INLINE, "--results", tmp_path / "results")
+        assert done.returncode == 0, done.stderr
+    records = [Record.from_json(each) for each in written_records(tmp_path / "results")]
+    pretrained = {record.counts.pretraining for record in records if record.counts}
+    assert pretrained == {72, 102}
+    for record in records:
+        spec = prepare_replay(record, tmp_path / "results", [TOYS]).spec
+        assert record.counts is not None
+        assert spec.unlabelled == {72: "drop", 102: "keep"}[record.counts.pretraining]
+
+
+def test_commas_within_names_are_marked_in_the_command(tmp_path: Path) -> None:
+    assert option_words("drop", ("a,b", "c")) == ["--drop", "a\\,b,c"]
+    assert split_names(option_words("drop", ("a,b", "c"))[1]) == ["a,b", "c"]
 
 
 def test_settings_that_differ_from_the_preset_are_in_the_command(tmp_path: Path) -> None:

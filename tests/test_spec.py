@@ -7,9 +7,11 @@ import pytest
 from harness import tabbench
 
 from tabbench.errors import UsageError
-from tabbench.experiment.settings import choose_all
+from tabbench.experiment.settings import choose, choose_all, describe_overrides
 from tabbench.experiment.spec import make_spec, merge_entries, read_experiment
-from tabbench.registry import make_registry
+from tabbench.hookspecs import Plugin
+from tabbench.registry import Entry, Registry, make_registry
+from tabbench.running.executors import take_settings
 
 GOOD = {"ssl": ["vime"], "model": ["mlp"]}
 
@@ -51,6 +53,64 @@ def test_what_the_user_says_overrides_a_file_however_the_name_is_written(tmp_pat
     merged = merge_entries(file, {"set": {"MLP": {"lr": 0.2}}}, make_registry())
     (model,), _ = choose_all(make_spec(merged), make_registry())
     assert (model.config["lr"], model.config["width"]) == (0.2, 64)
+
+
+def test_settings_of_a_model_stay_when_a_method_of_that_name_is_left_out() -> None:
+    plugin = Plugin("both", "package.module:Class")
+    registry = Registry({(kind, "both"): Entry(kind, plugin, "mine", "1") for kind in ("ssl", "model")})
+    file = {"ssl": ["both"], "model": ["both"], "set": {"both": {"lr": 0.1}}}
+    assert merge_entries(file, {"ssl": ["none"]}, registry)["set"] == {"both": {"lr": 0.1}}
+    assert merge_entries(file, {"ssl": ["none"], "model": ["mlp"]}, registry)["set"] == {}
+
+
+@pytest.mark.parametrize(
+    "file, said, kind, name, found",
+    [
+        ({"mlp": {"lr": 0.1}, "MLP": {"width": 64}}, {"mlp": {"lr": 0.2}}, "model", "mlp", {"lr": 0.2, "width": 64}),
+        ({"MLP": {"lr": 0.1}}, {"mlp": {"lr": 0.2}}, "model", "mlp", {"lr": 0.2}),
+        ({"tjepa": {"dim_hidden": 32}}, {"TJEPA": {"model_dim_hidden": 64}}, "ssl", "tjepa", {"model_dim_hidden": 64}),
+        ({"tjepa": {"model_dim_hidden": 32}}, {"tjepa": {"dim_hidden": 64}}, "ssl", "tjepa", {"model_dim_hidden": 64}),
+    ],
+)
+def test_what_the_user_says_overrides_a_file_in_any_spelling(
+    file: dict[str, Any], said: dict[str, Any], kind: str, name: str, found: dict[str, Any]
+) -> None:
+    registry = make_registry()
+    merged = merge_entries({"ssl": ["tjepa"], "model": ["mlp"], "set": file}, {"set": said}, registry)
+    assert choose(make_spec(merged), registry, kind, name).overrides == found
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"tjepa": {"dim_hidden": 32, "model_dim_hidden": 64}}, "'tjepa.dim_hidden' and 'tjepa.model_dim_hidden'"),
+        ({"tjepa": {"dim_hidden": 32}, "TJEPA": {"dim_hidden": 64}}, "'tjepa.dim_hidden' and 'TJEPA.dim_hidden'"),
+        ({"tjepa": {"preset": "small"}, "Tjepa": {"preset": "mid"}}, "'tjepa.preset' and 'Tjepa.preset'"),
+    ],
+)
+def test_a_setting_that_is_given_twice_is_refused(settings: dict[str, Any], message: str) -> None:
+    """The last one won, without a word."""
+    spec = make_spec({"ssl": ["tjepa"], "model": ["mlp"], "set": settings})
+    with pytest.raises(UsageError) as caught:
+        choose_all(spec, make_registry())
+    assert str(caught.value) == f"{message} are the same setting: give one of them"
+
+
+def test_a_setting_of_an_executor_that_is_given_twice_is_refused() -> None:
+    registry = make_registry()
+    settings = {"slurm": {"time": "1h"}, "SLURM": {"time": "2h"}}
+    with pytest.raises(UsageError, match="'time' of the executor 'slurm' is given twice: give it once"):
+        take_settings(settings, registry.find("executor", "slurm"), registry)
+
+
+@pytest.mark.parametrize("one, other", [(1, 1.0), (1, "1"), ("1e-3", 0.001)])
+def test_settings_that_mean_the_same_are_one_row_of_a_table(one: object, other: object) -> None:
+    """A key is of what the plugin understood; a row's name was of what the user had typed."""
+    registry = make_registry()
+    specs = [make_spec({"ssl": ["none"], "model": ["mlp"], "set": {"mlp": {"lr": lr}}}) for lr in (one, other)]
+    first, second = (choose(spec, registry, "model", "mlp") for spec in specs)
+    assert first.config == second.config
+    assert describe_overrides(first) == describe_overrides(second)
 
 
 @pytest.mark.parametrize(

@@ -54,14 +54,14 @@ def embed(
         raise UsageError(f"--out {out} is a folder; give a file")
     if save is not None:
         _check_writable("--save", save)
-    if encoder is not None and (settings or categorical):
-        option = "--set" if settings else "--categorical"
+    if encoder is not None and (settings or categorical or seed):
+        option = "--set" if settings else "--categorical" if categorical else "--seed"
         raise UsageError(f"{option} is for pretraining; the encoder in {encoder} has the settings it was trained with")
     registry = make_registry(plugin or [])
     if ssl.lower().partition(":")[0] in (NONE, UNTRAINED):
         raise UsageError(f"--ssl {ssl}: a control has no encoder to train; choose a method from tabbench list ssl")
     spec = make_spec({"ssl": [ssl], "model": [NONE], "set": parse_settings(settings or [])})
-    choice = choose(spec, registry, "ssl", ssl)
+    choice = choose(spec, registry, "ssl", ssl, Path(file).name)  # no dataset that has a preset of its own
     check_settings(spec, registry, [choice])
     if choice.entry.plugin.uses_labels:
         raise UsageError(

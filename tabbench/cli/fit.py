@@ -31,10 +31,17 @@ def fit(
     data: Annotated[
         str | None, typer.Option(metavar="NAME|FILE:TARGET", help="Dataset; with RECORD, its file's current path.")
     ] = None,
-    preset: Annotated[str, typer.Option(metavar="NAME", help="quick, standard or paper.")] = "standard",
+    preset: Annotated[
+        str | None, typer.Option(metavar="NAME", help="quick, standard or paper.", show_default="standard")
+    ] = None,
     protocol: Annotated[
-        str, typer.Option(metavar="NAME", help="frozen, or finetune to train the encoder together with the model.")
-    ] = "frozen",
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="frozen, or finetune to train the encoder together with the model.",
+            show_default="frozen",
+        ),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME.KEY=VALUE", help="A setting of a plugin; can be repeated."),
@@ -74,7 +81,7 @@ def fit(
     if as_recorded and record is None:
         raise UsageError("--as-recorded needs a RECORD")
     if record is not None:
-        chosen = {"--preset": preset != "standard", "--protocol": protocol != "frozen", "--set": settings,
+        chosen = {"--preset": preset, "--protocol": protocol, "--set": settings,
                   "--categorical": categorical, "--numeric": numeric, "--drop": drop, "--task": task,
                   "--class-weights": class_weights, "--weights": weights}  # fmt: skip
         for option in (option for option, given in chosen.items() if given):
@@ -89,7 +96,7 @@ def fit(
         given: Entries = {name: split_names(value) for name, value in lists.items() if value is not None}
         given |= {name: value for name, value in words.items() if value is not None}
         given |= {"ssl": [ssl], "model": [model], "data": [data], "controls": []}
-        given |= {"protocol": [protocol]}
+        given |= {"protocol": [protocol or "frozen"]}
         made = _fit_named(given, settings or [], plugin or [], device, offline)
     made.save(out)
     what = f"{made.method_name} + {made.model_name}" if made.method_name else made.model_name
@@ -101,6 +108,7 @@ def _fit_record(
 ) -> Pipeline:
     from tabbench.cli.show import get_record
     from tabbench.experiment.controls import NONE, is_untrained
+    from tabbench.experiment.plan import metric_of
     from tabbench.experiment.settings import choose
     from tabbench.results.replay import prepare_replay
     from tabbench.results.store import Store
@@ -127,6 +135,7 @@ def _fit_record(
         spec.rule.columns,
         spec.weighting,
         finetune=stored.protocol == "finetune",
+        metric=metric_of(spec, manifest),
     )
 
 
@@ -153,6 +162,8 @@ def _fit_named(given: Entries, settings: list[str], plugins: list[Path], device:
     (manifest,) = find_data(
         spec.data, registry, offline=offline, reading=spec.reading, weighting=spec.weighting, say=_say
     )
+    if spec.class_weights and manifest.task == "regression":
+        raise UsageError(f"--class-weights needs a target with classes, but {manifest.target!r} is a number")
     raw = spec.ssl[0].lower() == NONE
     method = None if raw else choose(spec, registry, "ssl", spec.ssl[0], manifest.name)
     model = choose(spec, registry, "model", spec.model[0], manifest.name)

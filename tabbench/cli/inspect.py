@@ -63,8 +63,8 @@ def inspect(
     from tabbench.results.writing import check_place, write_file
 
     check_place(out)
-    if encoder is not None and (ablate is not None or settings):
-        raise UsageError("--encoder inspects a stored encoder: leave out --ablate and --set")
+    if encoder is not None and (ablate is not None or settings or preset):
+        raise UsageError("--encoder inspects a stored encoder: leave out --ablate, --set and --preset")
     registry = make_registry(plugin or [])
     entry = registry.find("ssl", ssl)
     if entry.plugin.uses_labels or not entry.plugin.untrained:
@@ -80,7 +80,7 @@ def inspect(
     split = open_split(manifest, seed, rows)
     context = Context(root_seed=seed, device=pick_device(device), threads=available_cores())
     if encoder is None and results is not None and ablate is None and not settings and rows is None:
-        encoder = stored_encoder(results, next(iter(choices.values())), manifest, seed)
+        encoder = stored_encoder(results, next(iter(choices.values())), manifest, seed, exact=preset is not None)
     look = partial(_inspect, registry, manifest, split, context, snapshots, encoder)
     made = {name: look(choice, name) for name, choice in choices.items()}
     (title, first), *others = made.items()
@@ -132,10 +132,17 @@ def _find_data(registry: "Registry", data: str, offline: bool) -> "Manifest":
     return manifests[0]
 
 
-def stored_encoder(results: Path, choice: "Configured", manifest: "Manifest", split: int) -> Path | None:
-    """The folder of this method's newest encoder for this content and split, if the results have one."""
+def stored_encoder(
+    results: Path, choice: "Configured", manifest: "Manifest", split: int, *, exact: bool = False
+) -> Path | None:
+    """The folder of this method's newest encoder for this content and split, if the results have one.
+
+    Encoders of other split rules or of fewer rows were trained on rows that are for validation here. ``exact``: with
+    the settings chosen, not with any.
+    """
     import hashlib
 
+    from tabbench.contracts.weighting import Weighting
     from tabbench.results.store import Store
 
     records = [
@@ -143,6 +150,9 @@ def stored_encoder(results: Path, choice: "Configured", manifest: "Manifest", sp
         for record in Store(results).records()
         if record.status == "ok" and record.kind == "result" and record.hashes is not None and record.hashes.encoder
         and (record.ssl, record.split, record.hashes.data) == (choice.name, split, manifest.key)
+        and (record.split_rule, record.rows_limit) == (None, None)
+        and record.weights in (None, Weighting(balanced=True).name)
+        and not (exact and (record.config or {}).get("ssl") != choice.config)
     ]  # fmt: skip
     wanted = {record.hashes.encoder: record.time for record in records if record.hashes is not None}
     found: dict[float, Path] = {}

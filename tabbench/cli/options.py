@@ -10,7 +10,10 @@ import typer
 import typer.core
 
 from tabbench.cli.completion import offer
+from tabbench.errors import UsageError
 
+NAMES = "A,B"
+"""The metavar of options that take a list."""
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 Options = TypeVar("Options")
 
@@ -27,6 +30,15 @@ class _Parameters:
                 parameter.metavar = ""
             offer(self.name or "", parameter)
         return found
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Refuse a list that is given twice, as in ``--ssl a --ssl b``: only the last would count."""
+        _, _, given = self.make_parser(ctx).parse_args(list(args))  # type: ignore[attr-defined]
+        for parameter in given:
+            if parameter.metavar == NAMES and given.count(parameter) > 1:
+                raise UsageError(f"{parameter.opts[0]} is given twice: write {parameter.opts[0]} {NAMES}")
+        rest: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
+        return rest
 
 
 class _Command(_Parameters, typer.core.TyperCommand):

@@ -203,6 +203,9 @@ def understand(parsed: Parsed, target: str, reading: Reading, regression: str = 
         notes.append(f"{task}, because {reason}")
         if task == "classification" and not is_categorical(frame[target]) and frame[target].nunique() > 4:
             notes.append(f"to predict these numbers as numbers, add {regression}")
+    if task == "regression" and target in reading.categorical:
+        classes = regression.replace("regression", "classification")
+        raise DataError(f"the target {target!r} is said to be categorical, but this is a regression: add {classes}")
     return LoadedData(
         frame,
         target,

@@ -136,8 +136,9 @@ def _tables(
     """The tables of one reference; those of a suite as they were when the experiment was first planned."""
     if reference in files:
         return [resolve_source(files[reference], registry, offline=offline, reading=reading, progress=say)]
-    then = {table.name: table.key for table in frozen if table.reference == reference}
-    if not then or find_scheme(reference, registry) is None:
+    meant = find_scheme(reference, registry)  # the name of a suite, its number and capitals are the same reference
+    then = {table.name: table.key for table in frozen if meant and find_scheme(table.reference, registry) == meant}
+    if not then:
         return resolve_data(reference, registry, offline=offline, progress=say)
     now = [source.name for source in find_sources(reference, registry, offline=offline)]
     if now != list(then):

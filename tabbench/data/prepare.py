@@ -205,6 +205,8 @@ class FinalData:
     target_std: float
     weights: NDArray[np.float64] | None
     """Of the training rows, from a column; None if there is none."""
+    unlabelled: Table | None = None
+    """More rows for pretraining, without a target."""
 
 
 def open_all(manifest: Manifest, without: Collection[str] = (), weights: str = "") -> FinalData:
@@ -234,4 +236,5 @@ def open_all(manifest: Manifest, without: Collection[str] = (), weights: str = "
         target_mean=mean,
         target_std=std,
         weights=None if row_weights is None else row_weights[rows],
+        unlabelled=None if manifest.unlabelled is None else to_table(read_unlabelled(manifest), schema),
     )

@@ -28,7 +28,14 @@ from tabbench.experiment.payloads import (
     TunePayload,
 )
 from tabbench.experiment.protocols import Skipped, UsedAs, ways_to_use, why_not
-from tabbench.experiment.settings import Arm, Configured, check_settings, choose_all, describe_overrides
+from tabbench.experiment.settings import (
+    Arm,
+    Configured,
+    check_settings,
+    choose_all,
+    describe_overrides,
+    refuse_idle,
+)
 from tabbench.experiment.spec import Spec
 from tabbench.hookspecs import CONTRACT_VERSION
 from tabbench.registry import Registry
@@ -46,7 +53,9 @@ def check_spec(spec: Spec, registry: Registry) -> None:
             "Use log_loss; 'tabbench table --metric ece' shows it"
         )
     models, arms = choose_all(spec, registry)
-    check_settings(spec, registry, [*models, *(arm.method for arm in arms if arm.method)])
+    used = [*models, *(arm.method for arm in arms if arm.method)]
+    check_settings(spec, registry, used)
+    refuse_idle(spec, used)
     reasons = [
         why_not(arm, model, used_as, Weighting(spec.weights))  # classes are balanced only where there are some
         for arm in arms
@@ -315,6 +324,8 @@ class _Place:
         identity: Identity = {**self.where, "features": features, "seed": seed or 0, "study": study}
         identity |= {name: part.identity() for name, part in parts.items()} | self.labels_identity
         identity |= {"class_weights": "balanced"} if self.weighting.balanced else {}
+        if (self.arm.trains_model or encoder == "") and self.manifest.unlabelled is not None:
+            identity |= {"unlabelled": self.manifest.unlabelled.key}  # this job itself learns from these rows
         if kind == "fit":
             identity |= {"fidelity": self._fidelity()}
         more: dict[str, Any] = {name: part.address() for name, part in parts.items()}

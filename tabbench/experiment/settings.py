@@ -142,9 +142,8 @@ def choose(spec: Spec, registry: Registry, kind: str, name: str, dataset: str = 
     entry = registry.find(kind, name)
     config_class = registry.load_config(entry)
     presets = config_class.presets()
-    given = dict(_settings_of(spec, entry))
+    given = _settings_of(spec, entry, config_class)
     named = given.pop("preset", None)
-    overrides = {config_class.full_name(key): value for key, value in given.items()}
     codes = _codes(registry, dataset)
     if named is None:
         preset = _of_dataset(spec.preset, presets, codes) or spec.preset
@@ -152,11 +151,12 @@ def choose(spec: Spec, registry: Registry, kind: str, name: str, dataset: str = 
         preset = _find_preset(str(named), entry, presets, dataset, codes)
     settings = preset_settings(presets.get(preset, {}))
     searched = presets.get(preset, {}).get("search", {})
-    config: Config = config_class.resolve({**settings, **overrides}, entry.name)
-    shown = {**({"preset": named} if named is not None else {}), **overrides}
-    pinned = frozenset(overrides.keys() | (settings.keys() - searched.keys() if named is not None else set()))
+    config = config_class.resolve({**settings, **given}, entry.name).to_json()
+    # As the plugin understood them: 1, 1.0 and "1" are the same learning rate, and the same row of a table.
+    shown = {**({"preset": named} if named is not None else {}), **{name: config[name] for name in given}}
+    pinned = frozenset(given.keys() | (settings.keys() - searched.keys() if named is not None else set()))
     space = config_class.preset_space(presets.get(preset, {}))
-    return Configured(entry, config_class, config.to_json(), shown, pinned, space, searched)
+    return Configured(entry, config_class, config, shown, pinned, space, searched)
 
 
 def _find_preset(named: str, entry: Entry, presets: Mapping[str, Any], dataset: str, codes: set[str]) -> str:
@@ -184,11 +184,19 @@ def _codes(registry: Registry, dataset: str) -> set[str]:
     return {dataset.lower(), *(alias.lower() for entry in known for alias in entry.plugin.aliases)}
 
 
-def _settings_of(spec: Spec, entry: Entry) -> Mapping[str, Any]:
-    names = {entry.name, *(alias.lower() for alias in entry.plugin.aliases)}
-    return {
-        key: value for name, values in spec.settings.items() if name.lower() in names for key, value in values.items()
-    }
+def _settings_of(spec: Spec, entry: Entry, config_class: type[Config]) -> Settings:
+    """What the user set, by the full names of the settings. One that is given twice, in two spellings, is refused."""
+    given: Settings = {}
+    written: dict[str, str] = {}
+    for name, values in spec.settings.items():
+        if name.lower() not in entry.names:
+            continue
+        for key, value in values.items():
+            full, word = config_class.full_name(key), f"{name}.{key}"
+            if full in given:
+                raise UsageError(f"'{written[full]}' and '{word}' are the same setting: give one of them")
+            given[full], written[full] = value, word
+    return given
 
 
 def check_settings(spec: Spec, registry: Registry, used: Sequence[Configured]) -> None:
@@ -200,6 +208,22 @@ def check_settings(spec: Spec, registry: Registry, used: Sequence[Configured]) -
             known = name.lower() in {*registry.names("ssl"), *registry.names("model")}
             why = "is not part of this run" if known else "is not a plugin"
             raise UsageError(f"--set {name}: {name!r} {why}.{did_you_mean(name, names)}")
+
+
+def refuse_idle(spec: Spec, used: Sequence[Configured]) -> None:
+    """Refuse a setting that the user gave and that changes nothing: the row would be named after it."""
+    for choice in used:
+        config = choice.config_class.resolve(choice.config, choice.name)
+        without_effect = config.unused(raw=True) & config.unused(raw=False)
+        for name in choice.overrides:
+            if name in without_effect:
+                raise UsageError(
+                    f"--set {choice.name}.{name} has no effect with the other settings of {choice.name}: leave it out"
+                )
+            if name in choice.config_class.of_finetuning() and "finetune" not in spec.protocol:
+                raise UsageError(
+                    f"--set {choice.name}.{name} is for fine-tuning: add --protocol finetune, or leave it out"
+                )
 
 
 def describe_overrides(*configured: Configured | None) -> str:
@@ -216,5 +240,5 @@ def default_preset(data: Iterable[str], registry: Registry, budget: float | None
     """``quick`` for a first look, on demo tables or with a budget below an hour; otherwise ``standard``."""
     if budget is not None and budget < AN_HOUR:
         return "quick"
-    demo = {DEFAULT_DATA, *(entry.name for entry in registry.groups().get(DEFAULT_DATA, []))}
+    demo = {DEFAULT_DATA}.union(*(entry.names for entry in registry.groups().get(DEFAULT_DATA, [])))
     return "quick" if {name.lower() for name in data} <= demo else "standard"

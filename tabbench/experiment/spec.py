@@ -200,6 +200,9 @@ CHOICES: dict[str, tuple[str, tuple[str, ...]]] = {
 def make_spec(given: Entries, default_preset: Preset = "standard") -> Spec:
     """A Spec from the given entries; the preset supplies the rest."""
     _check_names(given)
+    for name, value in given.items():
+        if isinstance(value, bool) and name != "transductive":  # pydantic takes true for 1
+            raise _wrong_type(name, value, "true and false are for transductive alone")
     preset = given.get("preset", default_preset)
     if not isinstance(preset, str) or preset not in PRESETS:
         raise unknown("preset", str(preset), PRESETS)
@@ -244,13 +247,32 @@ def merge_entries(experiment: Entries, said: Entries, registry: Registry) -> Ent
     chosen = {name: value for name, value in said.items() if name != "set"}
     left_out: set[str] = set()
     for kind in {"ssl", "model"} & chosen.keys():
-        left_out |= _names(experiment.get(kind, ()), kind, registry) - _names(chosen[kind], kind, registry)
+        left_out |= _names(experiment.get(kind, ()), kind, registry)
+    for kind in ("ssl", "model"):  # a method and a model may have the same name
+        left_out -= _names({**experiment, **chosen}.get(kind, ()), kind, registry)
     settings = {
         name: dict(values) for name, values in experiment.get("set", {}).items() if name.lower() not in left_out
     }
     for name, values in said.get("set", {}).items():
+        _forget(settings, name, values, registry)
+    for name, values in said.get("set", {}).items():
         settings[name] = settings.get(name, {}) | values
     return {**experiment, **chosen, "set": settings}
+
+
+def _forget(settings: PluginSettings, name: str, said: Iterable[str], registry: Registry) -> None:
+    """Remove what the user says otherwise, however he writes the names of the plugin and of its settings."""
+    owners = [entry for kind in ("ssl", "model") for entry in registry.entries(kind) if name.lower() in entry.names]
+    names = {name.lower()}.union(*(entry.names for entry in owners))
+    configs = [registry.load_config(entry) for entry in owners]
+
+    def meant(key: str) -> set[str]:
+        return {key, *(config.full_name(key) for config in configs)}
+
+    forgotten = set[str]().union(*map(meant, said))
+    for other in settings:
+        if other.lower() in names:
+            settings[other] = {key: value for key, value in settings[other].items() if not meant(key) & forgotten}
 
 
 def _names(given: Iterable[str], kind: str, registry: Registry) -> set[str]:
@@ -335,5 +357,7 @@ def parse_settings(texts: Iterable[str]) -> PluginSettings:
     settings: PluginSettings = {}
     for text in texts:
         plugin, key, value = parse_setting(text)
-        settings.setdefault(plugin, {})[key] = value
+        if key in settings.setdefault(plugin, {}):
+            raise UsageError(f"--set {plugin}.{key} is given twice: give it once")
+        settings[plugin][key] = value
     return settings

@@ -14,7 +14,7 @@ from tabbench.config import PluginSettings
 from tabbench.contracts.split_rule import make_rule
 from tabbench.contracts.weighting import Weighting
 from tabbench.data.gather import find_data
-from tabbench.data.sources import Progress, resolve_data
+from tabbench.data.sources import Progress, find_dataset, resolve_data
 from tabbench.errors import TabbenchError, UsageError
 from tabbench.experiment.controls import NONE, method_of
 from tabbench.experiment.graph import Plan, Step
@@ -55,7 +55,7 @@ class Replay:
         Settings found by tuning are given explicitly: the search itself is not run again.
         """
         spec = self.spec
-        words = ["tabbench", "run", "--ssl", *spec.ssl, "--model", *spec.model, "--data", *spec.data]
+        words = ["tabbench", "run", "--ssl", *spec.ssl, "--model", *spec.model, "--data", *escaped(spec.data)]
         words += ["--preset", spec.preset, "--splits", str(spec.splits), "--seeds", str(spec.seeds)]
         words += ["--trials", "0", "--ssl-trials", "0", "--controls", ""]
         words += ["--protocol", *spec.protocol] if spec.protocol != ("frozen",) else []
@@ -156,7 +156,7 @@ def prepare_replay(record: Record, results: Path, files: Iterable[Path] = (), da
     given |= {"protocol": [record.protocol]} if record.protocol in get_args(Protocol) else {}
     given |= {"labels": [record.labels], "probe": record.probe or "kept"} if record.labels else {}
     given |= {"validation_labels": record.validation_labels} if record.validation_labels else {}
-    settings = _settings(record, make_spec(given), registry)
+    settings = _settings(record, make_spec(given), registry, data)
     return Replay(record, make_spec({**given, "set": settings}), registry, chosen)
 
 
@@ -168,7 +168,12 @@ def option_words(name: str, value: object) -> list[str]:
     option = f"--{name.replace('_', '-')}"
     if value is True:
         return [option]
-    return [option, ",".join(value) if isinstance(value, tuple) else str(value)]
+    return [option, ",".join(escaped(value)) if isinstance(value, tuple) else str(value)]
+
+
+def escaped(names: Iterable[str]) -> list[str]:
+    """Names as a list on the command line has them: a comma separates names, so one within a name is marked."""
+    return [name.replace(",", "\\,") for name in names]
 
 
 def _check_files(record: Record, files: tuple[Path, ...]) -> None:
@@ -187,7 +192,8 @@ def _check_files(record: Record, files: tuple[Path, ...]) -> None:
 def _find_data(record: Record, results: Path, registry: Registry) -> tuple[str, Entries]:
     """What to write after --data, and how tables were read and split: as in the experiment of the record.
 
-    If several experiments had files of the same name, the one with the record's content counts.
+    If several experiments had files of the same name, the one with the record's content counts, and among those the one
+    with its notes: they tell what became of rows without a target, which are no part of the content.
     """
     rules: list[Entries] = []
     files: list[tuple[str, Entries]] = []
@@ -206,14 +212,17 @@ def _find_data(record: Record, results: Path, registry: Registry) -> tuple[str, 
             read = {name: experiment[name] for name in READING_ENTRIES if name in experiment}
             named = [reference for reference in _texts(experiment.get("data")) if goes_by(reference, record.data)]
             files += [(reference, {**read, **split}) for reference in named]
+    same_content = []
     for reference, about in files:
         with contextlib.suppress(TabbenchError):  # a file that is gone, or has changed
             reading = make_spec({"ssl": [NONE], "model": [record.model], **about}).reading
-            manifests = resolve_data(reference, registry, offline=True, reading=reading)
-            if record.hashes is not None and record.hashes.data in [manifest.key for manifest in manifests]:
-                return reference, about
+            for manifest in resolve_data(reference, registry, offline=True, reading=reading):
+                if record.hashes is not None and record.hashes.data == manifest.key:
+                    if set(manifest.notes) <= set(record.notes or ()):
+                        return reference, about
+                    same_content.append((reference, about))
     if files:
-        return files[0]
+        return [*same_content, *files][0]
     return record.data, rules[0] if rules else {}
 
 
@@ -226,8 +235,13 @@ def goes_by(reference: str, name: str) -> bool:
     return reference == name or reference.endswith(f"/{name}") or Path(reference).name == name
 
 
-def _settings(record: Record, spec: Spec, registry: Registry) -> PluginSettings:
-    """The settings that differ from the preset, for each plugin of the record."""
+def _settings(record: Record, spec: Spec, registry: Registry, data: str | None = None) -> PluginSettings:
+    """The settings that differ from the preset, for each plugin of the record.
+
+    A preset may have settings for a table by its name, and ``data`` may call it otherwise.
+    """
+    named = find_dataset(data, registry) if data is not None else None
+    names = [str(record.data)] if data is None else [str(record.data), named.name if named else ""]
     config = record.config or {}
     parts = [("model", record.model, config["model"])]
     if record.ssl != NONE:
@@ -235,8 +249,8 @@ def _settings(record: Record, spec: Spec, registry: Registry) -> PluginSettings:
         parts.insert(0, ("ssl", name, config.get("joint") or config["ssl"]))
     settings = {}
     for kind, name, values in parts:
-        usual = choose(spec, registry, kind, name, record.data).config
-        changed = {key: value for key, value in values.items() if key not in usual or usual[key] != value}
+        usual = [choose(spec, registry, kind, name, each).config for each in names]
+        changed = {key: value for key, value in values.items() if any(key not in u or u[key] != value for u in usual)}
         if changed:
             settings[name] = changed
     return settings

@@ -17,7 +17,10 @@ def take_settings(settings: PluginSettings, entry: Entry, registry: Registry) ->
     taken: Settings = {}
     for name in list(settings):
         if name.lower() == entry.name:
-            taken |= settings.pop(name)
+            for key, value in settings.pop(name).items():
+                if key in taken:
+                    raise UsageError(f"{key!r} of the executor {entry.name!r} is given twice: give it once")
+                taken[key] = value
         elif name.lower() in registry.names("executor"):
             settings.pop(name)
     return taken

@@ -44,16 +44,18 @@ def fit_pipeline(
     weighting: Weighting = ALL_ALIKE,
     *,
     finetune: bool = False,
+    metric: str = "",
 ) -> Pipeline:
     """Fit encoder and model on all labelled rows; a tenth of them is only for early stopping.
 
     ``without`` are columns that decided the split of the benchmark, so they are not features. With ``finetune`` the
-    encoder is trained further, together with the model.
+    encoder is trained further, together with the model. ``metric`` is what early stopping watches, if not the default.
 
     Raises:
         UsageError: the method trains the model itself, or the model cannot be saved.
     """
     data = open_all(manifest, without=without, weights=weighting.column)
+    data = replace(data, task=replace(data.task, metric=metric))
     if weighting and not model.entry.plugin.weights:
         raise UsageError(f"{model.name} does not support weights: choose another model")
     if weighting and method is not None and method.entry.plugin.uses_labels:
@@ -69,10 +71,12 @@ def fit_pipeline(
         if isinstance(encoder, BackboneMethod):
             encoder.model = fitted
         rows, held_out = as_table(train.features), as_table(validation.features)
+        more = data.unlabelled
         if isinstance(encoder, JointMethod):
-            encoder.fit(train, validation, data.task, context)
+            unlabelled = None if more is None else rows.join(more)
+            encoder.fit(train, validation, data.task, replace(context, unlabelled=unlabelled))
         else:
-            encoder.pretrain(rows, replace(context, validation=held_out))
+            encoder.pretrain(rows if more is None else rows.join(more), replace(context, validation=held_out))
         if not finetune:
             train = Labelled(Representation(encoder.encode(rows).array), train.y)
             validation = Labelled(Representation(encoder.encode(held_out).array), validation.y)

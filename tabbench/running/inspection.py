@@ -21,7 +21,7 @@ from tabbench.contracts import SSLMethod
 from tabbench.data.prepare import SplitData
 from tabbench.nn import mean_pairwise_distance, mean_pairwise_kl, probe_score, rank_me, uniformity
 from tabbench.results.json_shapes import InspectionShape, TargetShape
-from tabbench.running.features import as_table
+from tabbench.running.features import as_table, pretraining_rows
 from tabbench.running.rankings import Rankings
 from tabbench.values import Table
 
@@ -131,9 +131,10 @@ def inspect_training(
         if epoch in wanted:
             look(method, epoch)
 
-    look(_initialised(method, train, context), 0)
+    rows = pretraining_rows(split)
+    look(_initialised(method, rows, context), 0)
     validation = as_table(split.validation.features)
-    method.pretrain(train, replace(context, validation=validation, on_report=watch))
+    method.pretrain(rows, replace(context, validation=validation, on_report=watch))
     return snapshots, curves_of(method.diagnostics)
 
 
@@ -146,7 +147,7 @@ def inspect_stored(
     """
     train = as_table(split.train.features)
     sample = _sample(train, context)
-    before = take_snapshot(_initialised(method, train, context), sample, split, 0)
+    before = take_snapshot(_initialised(method, pretraining_rows(split), context), sample, split, 0)
     tell(before)
     kept = method.diagnostics.get("best_epoch")
     if kept == 0:

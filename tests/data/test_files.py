@@ -31,6 +31,14 @@ def frame() -> pd.DataFrame:
     )
 
 
+def test_a_categorical_target_is_not_predicted_as_a_number(frame: pd.DataFrame, tmp_path: Path) -> None:
+    """The user's word on it was ignored where the target looked like a number."""
+    path = write(frame, tmp_path / "t.csv")
+    with pytest.raises(DataError, match="the target 'price' is said to be categorical, .* add --task classification$"):
+        read_file(path, "price", Reading(categorical=("price",)))
+    assert read_file(path, "grade", Reading(categorical=("grade",))).task == "classification"
+
+
 @pytest.mark.parametrize(
     "name",
     [

@@ -130,6 +130,7 @@ def test_a_suite_in_a_results_folder_stays_what_it_was(frame: pd.DataFrame, whol
         assert lines == [
             "openml/s/5 has changed since this experiment was planned; the run uses its 2 tables from then"
         ]
+        assert find_data(["OpenML/s/5"], whole, frozen=frozen) == manifests, "however the suite is written"
         frozen[1] = replace(frozen[1], key="0" * 64)
         with pytest.raises(DataError, match="openml/t/8 is not the table these results were made with"):
             find_data(["openml/s/5"], whole, frozen=frozen)
