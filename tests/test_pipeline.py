@@ -196,7 +196,7 @@ def test_a_pipeline_of_a_record_watches_the_metric_of_the_record(churn: Path, mo
 def test_rows_without_a_target_are_pretrained_on(tmp_path: Path) -> None:
     """As the note on them says, and as for the record; they were left out."""
     registry = make_registry([TOYS])
-    answers: list[str | None] = [*["yes", "no"] * 60, *[None] * 80]
+    answers: list[Any] = [*["yes", "no"] * 60, *[None] * 80]
     frame = rows(200).assign(left=answers)
     spec = make_spec({"ssl": ["projection"], "model": ["linear"]})
     method, model = (choose(spec, registry, kind, name) for kind, name in (("ssl", "projection"), ("model", "linear")))
