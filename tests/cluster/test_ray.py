@@ -129,8 +129,9 @@ def test_a_gpu_that_nobody_has_is_said_at_once(ray: Runs, tmp_path: Path) -> Non
         assert not list((tmp_path / "logs").glob("ray-*")), "it is said before any worker is asked for"
 
 
-def test_an_address_where_nobody_answers_is_one_line(ray: Runs, tmp_path: Path) -> None:
-    done = ray.run(tmp_path, *MANY, "--set", "ray.address=127.0.0.1:1")
+def test_an_address_where_nobody_answers_is_one_line(ray_cluster: RayCluster, tmp_path: Path) -> None:
+    runs = Runs(ray_cluster.variables, "--executor", "ray", "--set", "ray.address=127.0.0.1:1")
+    done = runs.run(tmp_path, *MANY)
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].startswith("tabbench: --set ray.address=127.0.0.1:1: no answer")
 
