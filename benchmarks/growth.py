@@ -288,6 +288,8 @@ def main() -> None:
     parser.add_argument("--measure", nargs=2, metavar=("WHAT", "SIZE"), help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if unknown := set(options.what) - MEASURES.keys():
+        parser.error(f"unknown: {', '.join(sorted(unknown))}. Available: {', '.join(MEASURES)}")
     if options.measure:
         what, size = options.measure
         work = INNER[what] if what in INNER else MEASURES[what][0]

@@ -17,6 +17,7 @@ from tabbench.results.row_settings import SharedSettings, listed, split_settings
 from tabbench.results.score_table import FEW_TEST_ROWS, LOWER_IS_BETTER, Row, ScoreTable
 from tabbench.results.statistics import Gain, summarise_gains
 
+NO_INTERVAL = "No verdict yet: with one split there is no interval."
 SHOWN = 3
 """How many methods' sentences are visible at once."""
 
@@ -52,7 +53,12 @@ def tell(gains: GainTable) -> list[str]:
     """The verdict as lines for a terminal: the headline and a sentence for each method; empty without a method."""
     methods = [row for row in gains.rows if not row.is_control]
     alike = SharedSettings([row.row for row in gains.rows])
-    return [_headline(methods), *(_method(rows, gains, alike) for rows in _bundles(methods))] if methods else []
+    if not methods:
+        return []
+    told = [_method(rows, gains, alike) for rows in _bundles(methods)]
+    headline = _headline(methods)
+    # With a single method, its own sentence has the same count.
+    return [NO_INTERVAL if len(told) == 1 and headline.startswith(NO_INTERVAL) else headline, *told]
 
 
 def _bundles(methods: list[GainRow]) -> list[list[GainRow]]:
@@ -73,7 +79,7 @@ def _headline(methods: list[GainRow]) -> str:
     total = len(found) - verdicts["not estimable"]
     if not total:
         better = sum(1 for gain in found if gain.mean is not None and gain.mean > 0)
-        return "No verdict yet: with one split there is no interval. Self-supervision " + (
+        return f"{NO_INTERVAL} Self-supervision " + (
             f"scored better than raw features in {better} of {len(found)} comparisons."
             if len(found) > 1
             else f"{'scored' if better else 'did not score'} better than raw features in the one comparison."
