@@ -22,7 +22,7 @@ from tabbench.results.copy import open_copy, to_arrow, write_copy
 from tabbench.results.drivers import Presence
 from tabbench.results.record import COLUMNS
 from tabbench.results.store import Store
-from tabbench.results.verify import choose_cells, verify_results
+from tabbench.results.verify import _included, choose_cells, verify_results
 
 
 def verified(*arguments: str | Path) -> tuple[int, list[str]]:
@@ -110,6 +110,17 @@ def test_lines_are_not_kept_in_memory(tmp_path: Path, monkeypatch: pytest.Monkey
 
     peak(100)  # modules are loaded
     assert peak(1200) - peak(300) < 900 * 1200, "a line of 3 kB leaves less than half of it behind"
+
+
+def test_a_file_that_is_cut_off_during_the_check_does_not_hang_it(theirs: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    shutil.copytree(theirs, folder)
+    opened = open_copy(folder)
+    assert opened is not None
+    whole = list(_included(folder, opened))
+    file = next((folder / "records").glob("*.jsonl"))
+    file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:-1]))
+    assert list(_included(folder, opened)) == whole[:-1]
 
 
 def test_lines_that_are_cut_off_are_found_by_the_copy(theirs: Path, tmp_path: Path) -> None:

@@ -141,9 +141,9 @@ def _included(root: Path, opened: copy.Copy) -> Iterator[Line]:
     """The records that should be in a copy."""
     for name, size in sorted(opened.included.items()):
         with open_regular(root / "records" / name) as file:
-            while (place := file.tell()) < size:
+            while line := file.readline(max(0, size - file.tell())):  # none if the file was cut off meanwhile
                 try:
-                    yield read_record(file.readline(size - place).rstrip(b"\n"))
+                    yield read_record(line.rstrip(b"\n"))
                 except BadRecordError:  # named before
                     continue
 
