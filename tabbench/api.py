@@ -73,9 +73,7 @@ def run(
     from tabbench.running.request import Conditions, parse_duration, plan_request, read_request, run_request
 
     if "set" in entries:
-        if settings:
-            raise UsageError("settings and set are the same: give one of them")
-        settings = entries.pop("set")
+        raise UsageError('set=...: in Python it is called settings, as in settings={"tjepa": {"epochs": 10}}')
     frames = _frames(data)
     registry, store, display = make_registry(plugins), Store(Path(results)), make_display(quiet=not progress)
     terms = Conditions(executor, jobs, device, timeout, memory, retries, parse_duration(budget), fail_fast, offline)

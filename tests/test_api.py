@@ -82,8 +82,7 @@ def test_failures_are_lines_not_exceptions(tmp_path: Path) -> None:
         ({"ssl": {"tjepa": {"epochs": 3}}}, "ssl={'tjepa': {'epochs': 3}}: give a name, or a list of names"),
         ({"settings": {"linear": 3}}, "settings={'linear': 3}: write"),
         ({"labels": 1}, "--labels '1': give"),
-        ({"set": {"linear": 3}}, "settings={'linear': 3}: write"),
-        ({"set": {}, "settings": {"linear": {"C": 1}}}, "settings and set are the same: give one of them"),
+        ({"set": {"linear": {"l2": 1}}}, "set=...: in Python it is called settings"),
     ],
 )
 def test_mistakes_are_the_errors_of_the_command_line(
@@ -96,16 +95,14 @@ def test_mistakes_are_the_errors_of_the_command_line(
 @pytest.mark.parametrize(
     "settings",
     [
-        {"set": {"mlp": {"width": 8, "max_epochs": 1}}},
-        {"settings": {"mlp": {"width": np.int64(8), "max_epochs": 1}}},
-        {"settings": {"MLP": {"width": np.float32(8), "max_epochs": np.arange(2)[1]}}},
+        {"mlp": {"width": np.int64(8), "max_epochs": 1}},
+        {"MLP": {"width": np.float32(8), "max_epochs": np.arange(2)[1]}},
     ],
 )
-def test_settings_may_have_the_name_of_an_experiment_file_and_numbers_of_numpy(
-    settings: dict[str, Any], tmp_path: Path
-) -> None:
-    """``set`` was dropped, so the defaults were run; a number of numpy ended in a traceback."""
-    found = tb.run("none", "mlp", "wine", results=tmp_path, preset="quick", progress=False, **settings, **INLINE)
+def test_settings_may_be_numbers_of_numpy(settings: dict[str, Any], tmp_path: Path) -> None:
+    """They ended in a traceback."""
+    how: dict[str, Any] = {"preset": "quick", "progress": False, "results": tmp_path, **INLINE}
+    found = tb.run("none", "mlp", "wine", settings=settings, **how)
     (record,) = found.store.records()
     assert record.variant == "mlp.max_epochs=1 mlp.width=8"
     assert record.config is not None

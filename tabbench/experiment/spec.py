@@ -261,7 +261,7 @@ def merge_entries(experiment: Entries, said: Entries, registry: Registry) -> Ent
 
 
 def _forget(settings: PluginSettings, name: str, said: Iterable[str], registry: Registry) -> None:
-    """Remove what the user says otherwise, however he writes the names of the plugin and of its settings."""
+    """Remove what the user says otherwise, however the names of the plugin and of its settings are written."""
     owners = [entry for kind in ("ssl", "model") for entry in registry.entries(kind) if name.lower() in entry.names]
     names = {name.lower()}.union(*(entry.names for entry in owners))
     configs = [registry.load_config(entry) for entry in owners]
